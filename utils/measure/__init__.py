@@ -1,0 +1,1 @@
+"""What runs on the reader's machine: machine, stopwatch, stages. Knows nothing of `utils.show`."""

@@ -1,0 +1,161 @@
+"""Random but plausible measurements for tests: `make_receipt()` and `make_race()`, the same for the same seed.
+
+The shapes are those of real runs (a 2-core x86 machine, an H200 host): block times have one-sided noise with a few
+preempted blocks, the stages cover 88-98 % of the end-to-end price, the A/A pair differs by about a percent.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+from utils.model.readings import LadderGroup, Race, Reading, Receipt, StagePrice
+
+CPU_STAGES = {
+    "python_boundary": 62.0,
+    "arg_parser": 84.0,
+    "dispatcher_hop": 47.0,
+    "autograd_key": 31.0,
+    "autograd_node": 279.0,
+    "handle_copies_gil": 188.0,
+    "tensor_iterator": 272.0,
+    "allocator": 82.0,
+    "output_tensor": 131.0,
+    "wrap_free": 112.0,
+    "kernel": 43.0,
+}
+CUDA_STAGES = {
+    "python_boundary": 150.0,
+    "arg_parser": 130.0,
+    "dispatcher_hop": 90.0,
+    "autograd_key": 60.0,
+    "autograd_node": 520.0,
+    "handle_copies_gil": 330.0,
+    "tensor_iterator": 320.0,
+    "allocator": 400.0,
+    "output_tensor": 610.0,
+    "wrap_free": 330.0,
+    "kernel": 4000.0,
+}
+PYTHON_CALL_NS = 45.0
+
+WHERE = {
+    "cpu": {
+        "device": "cpu",
+        "cpu": "AMD EPYC",
+        "machine": "x86_64",
+        "cores": 2,
+        "gpu": None,
+        "capability": None,
+        "driver": None,
+        "torch": "2.13.0+cpu",
+        "python": "3.11.7",
+        "os": "Linux",
+    },
+    "cuda": {
+        "device": "cuda",
+        "cpu": "Intel(R) Xeon(R) Platinum 8468",
+        "machine": "x86_64",
+        "cores": 16,
+        "gpu": "NVIDIA H200",
+        "capability": "9.0",
+        "driver": "570.86.15",
+        "torch": "2.11.0+cu130",
+        "python": "3.12.9",
+        "os": "Linux",
+    },
+}
+
+
+def make_reading(name: str, ns: float, *, rng: random.Random, blocks: int = 80, noise: float = 0.01, calls: int = 1000) -> Reading:
+    """A reading whose lower quartile is about `ns`: one-sided noise, 3 % of the blocks preempted."""
+    samples = []
+    for _ in range(blocks):
+        factor = 1.0 + abs(rng.gauss(0.0, noise))
+        if rng.random() < 0.03:
+            factor *= rng.uniform(1.5, 3.0)
+        samples.append(round(ns * factor, 2))
+    return Reading(name, tuple(samples), calls)
+
+
+def make_race(*, seed: int = 7, device: str = "cpu", clock: str = "host", prices: dict[str, float] | None = None, **changes) -> Race:
+    """A race of `prices` (name → ns), the first of which is also the A/A control ("<name> (again)").
+
+    `changes` replace fields of the Race. Default: a Python call, an add and an add with grad.
+    """
+    rng = random.Random(seed)
+    prices = prices or {"a + b": 1150.0, "a + b, grad": 1390.0, "python_call": PYTHON_CALL_NS}
+    readings = {name: make_reading(name, ns, rng=rng) for name, ns in prices.items()}
+    first = next(iter(prices))
+    again = f"{first} (again)"
+    readings[again] = make_reading(again, prices[first], rng=rng)
+    race = Race(readings, (first, again), clock=clock, device=device, timer_ns=rng.uniform(30, 80), loop_ns=rng.uniform(5, 12))
+    return replace(race, **changes)
+
+
+def make_receipt(device: str = "cpu", grad: bool = False, *, seed: int = 7, compiler: bool = True, noise: float = 0.01, **changes) -> Receipt:
+    """A whole receipt. `compiler=False` leaves only what Python can measure; `changes` replace fields of the Receipt."""
+    rng = random.Random(f"{seed}-{device}-{grad}")
+    speed = rng.uniform(0.9, 1.2)
+    table = CPU_STAGES if device == "cpu" else CUDA_STAGES
+
+    def reading(name: str, ns: float) -> Reading:
+        return make_reading(name, ns * speed, rng=rng, noise=noise)
+
+    stages, total = [], 0.0
+    for stage, ns in table.items():
+        if stage == "autograd_node" and not grad:
+            continue
+        ns *= rng.uniform(0.95, 1.05)
+        total += ns
+        if compiler or stage == "python_boundary":
+            stages.append(StagePrice(stage, reading(stage, ns), round(ns * speed * rng.uniform(0.9, 1.1), 2)))
+        else:
+            stages.append(StagePrice(stage, None, None, "no C++ compiler was found"))
+    total /= rng.uniform(0.91, 0.96)
+
+    below = total - table["python_boundary"] - table["arg_parser"]
+    ladder = [reading("a + b", total)]
+    groups = []
+    if compiler:
+        ladder += [reading("at::_ops::add_Tensor::call", below), reading("at::cpu::add", below * 0.6)]
+        front = ("python_boundary", "arg_parser")
+        groups.append(
+            LadderGroup(
+                "front end",
+                "a + b",
+                "at::_ops::add_Tensor::call",
+                round((total - below) * speed, 2),
+                round(sum(s.ns for s in stages if s.stage in front), 2),
+                front,
+            )
+        )
+    live = 0.82 if device == "cpu" else 0.95
+    receipt = Receipt(
+        device=device,
+        grad=grad,
+        source="live",
+        date="2026-11-29T12:00:00+00:00",
+        where=dict(WHERE[device]),
+        state=("result kept", "inputs held by Python names", "one element, float32"),
+        end_to_end=reading("a + b", total),
+        loop=reading("empty loop", 8.0),
+        stages=tuple(stages),
+        control=(reading("a + b", total), reading("a + b (again)", total)),
+        ladder=tuple(ladder),
+        ladder_groups=tuple(groups),
+        arms={
+            "view alive": reading("view alive", total * live),
+            "result dropped": reading("result dropped", total * (1.42 if grad else 1.0)),
+            "python call": reading("python call", PYTHON_CALL_NS),
+        },
+        in_program=tuple((n, reading(f"after {n} ops", total * f)) for n, f in ((0, 1.0), (5, 1.5), (20, 2.0), (40, 2.3), (79, 2.4))),
+        first_call=(("first add of the process", 2.6e6), ("second", 9.7e3), ("after 1,000", total * speed)),
+        device_time=(
+            {"kernel": reading("kernel", 1200.0), "gap": reading("gap", 800.0), "captured": reading("captured", 1020.0)}
+            if device == "cuda"
+            else {}
+        ),
+        notes=() if compiler else ("no C++ compiler: only the Python rungs were measured",),
+    )
+    return replace(receipt, **changes)

@@ -1,0 +1,405 @@
+"""The stopwatch: what a call costs, in short blocks of all variants mixed at random, with the same code twice among them.
+
+`time_host` prices what the CPU pays for a call (on CUDA: until the launch has returned), `time_device` what the GPU takes
+for it. Both are built on `interleave`, which knows nothing of torch and may be used with any loop that times itself.
+
+Why so: noise on a shared machine only ever adds and comes in bursts, so variants that ran one after the other are compared
+under different weather, and a mean or median moves with the bursts. Here every round runs one block of about 2 ms of each
+variant in a new random order, the price is the lower quartile of the blocks, and one variant runs twice under two names
+(the A/A pair): what that pair disagrees by is the error below which no difference is claimed.
+"""
+
+from __future__ import annotations
+
+import gc
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from itertools import cycle, islice, repeat
+
+from utils.model.readings import Race, Reading
+
+Arm = Callable[[int], float]  # runs n calls, returns the seconds they took
+Progress = Callable[[float, str], None]
+
+AGAIN = " (again)"
+EMPTY = "(empty loop)"
+MOST_CALLS = 10_000_000
+QUEUE_CALLS = 200  # a CUDA queue takes about 1,024 launches before a launch waits for the GPU: stay far below
+
+
+class MeasurementError(RuntimeError):
+    """A measurement could not be made; the message says which variant and why."""
+
+
+def _no_time(name: str) -> MeasurementError:
+    return MeasurementError(f"{name!r} reports that its calls take no time at all, so it cannot be priced: is the clock running?")
+
+
+# ------------------------------------------------------------------------------------------------ the engine
+
+
+def interleave(
+    arms: Mapping[str, Arm],
+    *,
+    blocks: int = 80,
+    block_ms: float = 2.0,
+    seed: int | None = None,
+    progress: Progress | None = None,
+    calls: Mapping[str, int] | None = None,
+    most_calls: int = MOST_CALLS,
+    at_most_s: float | None = 60.0,
+    after_block: Callable[[str], None] | None = None,
+) -> dict[str, Reading]:
+    """Time all `arms` in one loop of `blocks` rounds, each round one block of every arm, in a new random order.
+
+    An arm is called as `arm(n)`, runs n calls and returns the seconds they took. The calls of a block are calibrated so that
+    a block takes about `block_ms` (never more than `most_calls`); `calls` sets them by name instead. Calibration and one
+    unrecorded round are the warm-up. The garbage collector is off inside. When the loop would take longer than `at_most_s`
+    seconds, fewer blocks are run (never fewer than 10). `seed` repeats an order; `after_block(name)` is called after every
+    recorded block, outside the clock. Returns one `Reading` (ns a call, block by block) for each arm.
+
+    Raises ValueError without arms or blocks, MeasurementError when an arm raises (it names the arm) or reports no time.
+    """
+    if not arms:
+        raise ValueError("nothing to time: no variants were given")
+    if blocks < 1 or block_ms <= 0:
+        raise ValueError(f"blocks must be at least 1 and block_ms above 0, not {blocks} and {block_ms}")
+    calls = dict(calls or {})
+    with _no_garbage_collection():
+        for i, (name, arm) in enumerate(arms.items()):
+            if progress:
+                progress(0.1 * i / len(arms), f"warming up {name}")
+            if name not in calls:
+                calls[name] = _calibrate(name, arm, block_ms * 1e-3, most_calls)
+        one_round = sum(_run(name, arm, calls[name]) for name, arm in arms.items())
+        if at_most_s is not None:
+            blocks = min(blocks, max(10, int(at_most_s / max(one_round, 1e-9))))
+        samples: dict[str, list[float]] = {name: [] for name in arms}
+        order = _schedule(list(arms), blocks, random.Random(seed))
+        for i, name in enumerate(order):
+            if progress and i % max(1, len(order) // 20) == 0:
+                progress(0.1 + 0.9 * i / len(order), "measuring")
+            samples[name].append(_run(name, arms[name], calls[name]) * 1e9 / calls[name])
+            if after_block:
+                after_block(name)
+    if progress:
+        progress(1.0, "measured")
+    return {name: Reading(name, tuple(s), calls[name]) for name, s in samples.items()}
+
+
+def _schedule(names: list[str], blocks: int, rng: random.Random) -> list[str]:
+    """The order of all blocks: `blocks` rounds, each a fresh shuffle of the names."""
+    order: list[str] = []
+    for _ in range(blocks):
+        order += rng.sample(names, len(names))
+    return order
+
+
+def _calibrate(name: str, arm: Arm, block_s: float, most: int = MOST_CALLS) -> int:
+    """How many calls make a block of about `block_s` seconds (1 for a call that is longer than a block)."""
+    n = 1
+    _run(name, arm, n)  # the first call of anything is not like the others
+    while (took := _run(name, arm, n)) < block_s / 2 and n < most:
+        grow = block_s / took if took > 0 else 10.0
+        n = min(most, max(n + 1, int(n * min(10.0, grow))))
+    took = min(took, *(_run(name, arm, n) for _ in range(2)))  # one preempted block must not set the count
+    if took <= 0:
+        raise _no_time(name)
+    return max(1, min(most, round(n * block_s / took)))
+
+
+def _run(name: str, arm: Arm, n: int) -> float:
+    try:
+        return arm(n)
+    except MeasurementError:
+        raise
+    except Exception as error:
+        raise MeasurementError(f"the variant {name!r} raised {type(error).__name__}: {error}") from error
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """Collect now, then keep the collector off: its pauses land in whichever block happens to allocate the last object."""
+    was_on = gc.isenabled()
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def timer_overhead_ns(clock: Callable[[], int] = time.perf_counter_ns) -> float:
+    """What one reading of the clock costs, in ns: the median distance of 1,000 readings taken back to back."""
+    ticks = [clock() for _ in range(1001)]
+    return float(sorted(b - a for a, b in zip(ticks, ticks[1:], strict=False))[500])
+
+
+# ------------------------------------------------------------------------------------------------ what the host pays
+
+
+def time_host(
+    variants: Mapping[str, Callable | Sequence[Callable]],
+    *,
+    device: str = "cpu",
+    blocks: int = 80,
+    block_ms: float = 2.0,
+    control: str | None = None,
+    between: Callable[[], object] | None = None,
+    seed: int | None = None,
+    progress: Progress | None = None,
+    remove_loop: bool = False,
+    at_most_s: float | None = 60.0,
+    clock: Callable[[], int] = time.perf_counter_ns,
+) -> Race:
+    """What the CPU pays for one call of each variant (ns), all in one interleaved loop.
+
+    `variants` maps a name to a callable without arguments, or to a list of them that takes turns (rotation: the same work on
+    other inputs). The result of a call stays alive until the next call has returned, as in a program that says `c = f()`.
+    On CUDA this is the price until the launch has returned: the device is synchronised before and after every block, outside
+    the clock, and a block is kept so short that the queue never pushes back.
+
+    `control` names the variant that runs twice (default: the first); the disagreement of the two is the error of the race.
+    `between` runs before every timed call, outside the clock: the price of the call in a program, after other work. Each call
+    is then timed alone, so a reading holds one clock reading as well; the empty loop does too.
+    The empty loop (a call of a function that does nothing) is measured beside the variants: `Race.loop_ns`; `remove_loop`
+    takes it off every reading.
+    `clock` (ns) is for tests.
+
+    Raises ValueError (no variants, unknown control or device), TypeError (a variant is not callable), MeasurementError (a
+    variant raises, or there is no such CUDA device).
+    """
+    fns = _checked(variants)
+    control = _control(fns, control)
+    synchronise, there = _device(device)
+    arms: dict[str, Arm] = {}
+    for name, turn in {**fns, control + AGAIN: fns[control], EMPTY: (_nothing,)}.items():
+        if between is None:
+            arms[name] = _host_arm(turn, synchronise, clock)
+        else:
+            arms[name] = _single_arm(turn, between, synchronise, clock)
+    with there:
+        if between is not None:
+            calls = dict.fromkeys(arms, _calls_between(arms[control], control, block_ms))
+        else:
+            count = _calibrate if synchronise is None else _short_of_back_pressure
+            calls = {name: count(name, arm, block_ms * 1e-3) for name, arm in arms.items()}
+        calls[control + AGAIN] = calls[control]  # the A/A pair runs the same code, so the same number of calls
+        readings = interleave(
+            arms, blocks=blocks, block_ms=block_ms, seed=seed, progress=progress, calls=calls, at_most_s=at_most_s
+        )
+    empty = readings.pop(EMPTY).ns
+    if remove_loop:
+        readings = {name: r.minus(empty) for name, r in readings.items()}
+    return Race(
+        readings=readings,
+        control=(control, control + AGAIN),
+        clock="host",
+        device=device,
+        block_ms=block_ms,
+        timer_ns=timer_overhead_ns(clock),
+        loop_ns=empty,
+        loop_removed=remove_loop,
+        notes=_notes(readings[control], blocks, between is not None),
+    )
+
+
+def _nothing() -> None:
+    """The empty call."""
+
+
+def _host_arm(turn: Sequence[Callable], synchronise: Callable | None, clock: Callable[[], int]) -> Arm:
+    def arm(n: int) -> float:
+        todo = repeat(turn[0], n) if len(turn) == 1 else islice(cycle(turn), n)
+        kept = None
+        if synchronise:
+            synchronise()
+        start = clock()
+        for f in todo:
+            kept = f()
+        took = clock() - start
+        if synchronise:
+            synchronise()
+        del kept
+        return took * 1e-9
+
+    return arm
+
+
+def _single_arm(turn: Sequence[Callable], between: Callable, synchronise: Callable | None, clock: Callable[[], int]) -> Arm:
+    def arm(n: int) -> float:
+        todo = repeat(turn[0], n) if len(turn) == 1 else islice(cycle(turn), n)
+        kept, took = None, 0
+        for f in todo:
+            if synchronise:
+                synchronise()  # so that the queue holds only what `between` has put there
+            between()
+            start = clock()
+            kept = f()
+            took += clock() - start
+        del kept
+        return took * 1e-9
+
+    return arm
+
+
+def _calls_between(arm: Arm, name: str, block_ms: float) -> int:
+    """Calls a block when other work runs between them: by the wall time of both, at least 8 so that a block averages."""
+    _run(name, arm, 3)
+    start = time.perf_counter()
+    _run(name, arm, 5)
+    return max(8, min(MOST_CALLS, round(block_ms * 1e-3 * 5 / max(time.perf_counter() - start, 1e-9))))
+
+
+def _short_of_back_pressure(name: str, arm: Arm, block_s: float) -> int:
+    """Calls a block on an asynchronous device: halved while a quarter of the block is clearly cheaper a call than the whole.
+
+    A call that puts many kernels into the queue fills it after few calls; from then on the host waits for the device and the
+    block no longer prices the host.
+    """
+    n = _calibrate(name, arm, block_s, QUEUE_CALLS)
+    while n >= 8:
+        whole = min(_run(name, arm, n) / n for _ in range(3))
+        part = min(_run(name, arm, n // 4) / (n // 4) for _ in range(3))
+        if whole <= 1.3 * part:
+            break
+        n //= 2
+    return n
+
+
+# ------------------------------------------------------------------------------------------------ what the device takes
+
+
+def time_device(
+    variants: Mapping[str, Callable | Sequence[Callable]],
+    *,
+    device: str = "cuda",
+    blocks: int = 40,
+    block_ms: float = 2.0,
+    control: str | None = None,
+    cold: bool = False,
+    seed: int | None = None,
+    progress: Progress | None = None,
+    at_most_s: float | None = 60.0,
+) -> Race:
+    """What the GPU takes for one call of each variant (ns), by events around batches, all in one interleaved loop.
+
+    A spinning kernel holds the queue while the host fills it, so that a batch runs back to back however slow the host is
+    (without it a small kernel would be priced at the host's launch rate). A batch is at most 200 calls: a call of many
+    kernels may still be starved, and `Race.notes` says so. `cold=True` writes a buffer of twice the L2 before every call, outside the
+    events: each call then has its own pair of events, whose empty price is `Race.loop_ns`. A variant may also be a list of
+    callables on different inputs, which take turns (rotation). The SM clock is read from the spin of every block;
+    blocks below 75 % of the fastest clock seen are counted in `Race.throttled_blocks`.
+
+    Raises as `time_host` does, and MeasurementError when there is no CUDA device.
+    """
+    from utils.measure.device_clock import DeviceClock
+
+    fns = _checked(variants)
+    control = _control(fns, control)
+    _, there = _device(device, must_be_cuda=True)
+    with there:
+        gpu = DeviceClock(device, cold=cold)
+        turns = {**fns, control + AGAIN: fns[control], EMPTY: (_nothing,)}
+        arms = {name: gpu.arm(turn) for name, turn in turns.items()}
+        most = 16 if cold else QUEUE_CALLS
+        calls = {}
+        for name, arm in arms.items():
+            calls[name] = most if name == EMPTY else _calibrate(name, arm, block_ms * 1e-3, most)
+        calls[control + AGAIN] = calls[control]
+        gpu.forget()
+        readings = interleave(
+            arms, blocks=blocks, block_ms=block_ms, seed=seed, progress=progress, calls=calls, at_most_s=at_most_s
+        )
+    empty = readings.pop(EMPTY).ns
+    return Race(
+        readings=readings,
+        control=(control, control + AGAIN),
+        clock="device",
+        device=device,
+        block_ms=block_ms,
+        loop_ns=empty,
+        throttled_blocks=gpu.throttled,
+        notes=_notes(readings[control], blocks, False) + gpu.notes(),
+    )
+
+
+# ------------------------------------------------------------------------------------------------ what a race says
+
+
+def verdict(race: Race, a: str, b: str) -> str:
+    """One sentence about b against a: the difference with its error, or "no difference seen"; a noisy machine is named."""
+    d = race.difference(a, b)
+    said = str(d) if not d.seen else f"{d} (error {d.error_ns:,.0f} ns)"
+    return f"noisy machine: {said}" if race.noisy else said
+
+
+def rows(race: Race) -> list[dict]:
+    """The race as table rows: name, price, band (p25–p75), calls a block, and the difference to the control."""
+    control, again = race.control
+    out = []
+    for name, r in race.readings.items():
+        if name == control:
+            against = "control"
+        elif name == again:
+            against = f"same code, {race.aa_error:.1%} apart"
+        else:
+            against = verdict(race, control, name)
+        band = f"{r.ns:,.0f}–{r.p75:,.0f}"
+        out.append({"variant": name, "ns a call": r.ns, "p25–p75 ns": band, "calls a block": r.calls_per_block, "against": against})
+    return out
+
+
+# ------------------------------------------------------------------------------------------------ what both need
+
+
+def _checked(variants: Mapping[str, Callable | Sequence[Callable]]) -> dict[str, tuple[Callable, ...]]:
+    if not variants:
+        raise ValueError("nothing to time: no variants were given")
+    out = {}
+    for name, given in variants.items():
+        turn = (given,) if callable(given) else tuple(given) if isinstance(given, Sequence) else ()
+        if not turn or not all(callable(f) for f in turn):
+            raise TypeError(f"the variant {name!r} is {type(given).__name__}, not a callable or a list of callables")
+        if name == EMPTY or name.endswith(AGAIN):
+            raise ValueError(f"the name {name!r} is taken by the stopwatch itself: choose another")
+        out[name] = turn
+    return out
+
+
+def _control(fns: Mapping[str, object], control: str | None) -> str:
+    control = next(iter(fns)) if control is None else control
+    if control not in fns:
+        raise ValueError(f"control {control!r} is none of the variants {list(fns)}")
+    return control
+
+
+def _device(device: str, must_be_cuda: bool = False) -> tuple[Callable | None, object]:
+    """(synchronise, context) of a device: (None, nothing) for the CPU."""
+    kind = str(device).split(":")[0]
+    if kind == "cpu" and not must_be_cuda:
+        return None, nullcontext()
+    if kind != "cuda":
+        wanted = "cuda" if must_be_cuda else "cpu or cuda"
+        raise ValueError(f"device {device!r}: this call times {wanted}")
+    import torch
+
+    if not torch.cuda.is_available():
+        raise MeasurementError(
+            "no CUDA device here, so nothing can be timed on one: time_host(…, device='cpu') prices the CPU, and the recordings"
+            " hold a GPU's prices"
+        )
+    where = torch.device(device)
+    return (lambda: torch.cuda.synchronize(where)), torch.cuda.device(where)
+
+
+def _notes(control: Reading, blocks: int, singly: bool) -> tuple[str, ...]:
+    out = []
+    if len(control.samples) < blocks:
+        out.append(f"{len(control.samples)} blocks instead of {blocks}: the calls are long")
+    if singly:
+        out.append("each call timed alone, after other work outside the clock: one clock reading is in the price")
+    return tuple(out)

@@ -1,0 +1,71 @@
+# Every target sets up what it needs in .venv, once, and is safe to run twice. `make help` lists them.
+#   PYTHON=…  which Python makes .venv    PORT=…  JupyterLab's port    ARGS=…  passed on to the program that the target runs
+
+SHELL := /bin/sh
+PORT ?= 8888
+ARGS ?=
+N ?= 1
+CELL_TIMEOUT ?= 180
+PY := .venv/bin/python
+export PYTHON
+MAKEFLAGS += --no-print-directory
+
+.DEFAULT_GOAL := help
+.PHONY: help lab test measure price record figures verify labs grade bench soak format lint clean core extras
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+lab: core ## JupyterLab on the first lesson (PORT=, ARGS=)
+	@$(PY) -m tools.lab $(PORT) $(ARGS)
+
+test: extras ## everything: lint, tests, every lesson run and compared, the gates, a real browser
+	@$(PY) -m pytest --nbval-lax --nbval-current-env --nbval-cell-timeout=$(CELL_TIMEOUT) \
+	    --nbval-sanitize-with=tools/nbval_sanitize.cfg tests notebooks $(ARGS)
+
+measure: core ## the receipt of one add on this machine (ARGS=--json, ARGS=--device=cuda)
+	@$(PY) -m utils price $(ARGS)
+
+price: measure ## the same as measure
+
+record: core ## run every instrument and write one recording (ARGS=--out=…)
+	@$(PY) -m utils record $(ARGS)
+
+figures: core ## draw the receipt figure from the recordings
+	@$(PY) -m utils figures $(ARGS)
+
+verify: core ## check the recordings and your results file against their schemas and ranges
+	@$(PY) -m utils verify $(ARGS)
+
+labs: ## generate the student editions of the labs from solutions/
+	@ls solutions/*/*.ipynb >/dev/null 2>&1 || { \
+	    echo "make labs: nothing to generate: the labs come with a later release of the course (solutions/ is empty)."; exit 0; }
+
+grade: ## grade a handed-in lab
+	@ls solutions/*/*.ipynb >/dev/null 2>&1 || { \
+	    echo "make grade: cannot grade: the labs come with a later release of the course (solutions/ is empty)." >&2; exit 2; }
+
+bench: core ## every benchmark beside its peer; fails when a bar is short (ARGS=--device=cuda)
+	@short=0; for script in benchmarks/[a-z]*.py; do \
+	    echo "== $$script"; $(PY) "$$script" $(ARGS) || short=1; \
+	done; exit $$short
+
+soak: extras ## the lessons N times over (N=10), with both cores busy when LOADED=1
+	@$(PY) -m tools.soak --runs $(N) $(if $(filter-out 0,$(LOADED)),--loaded) $(ARGS)
+
+format: extras ## bring code and notebooks into their one format
+	@$(PY) -m ruff check --fix --quiet . ; $(PY) -m ruff format --quiet . && $(PY) -m tools.notebooks format
+
+lint: extras ## ruff, the notebooks' rules and the repository's
+	@$(PY) -m ruff check . && $(PY) -m ruff format --check --quiet . && $(PY) -m tools.notebooks format --check && \
+	    $(PY) -m tools.lint
+
+clean: ## remove .venv and everything else that can be made again (your results are elsewhere and stay)
+	@rm -rf .venv .venv-colab .pytest_cache .ruff_cache build
+	@find . -name __pycache__ -o -name .ipynb_checkpoints | xargs rm -rf
+
+core:
+	@sh tools/environment.sh
+
+extras:
+	@sh tools/environment.sh test

@@ -1,0 +1,47 @@
+"""The names of the stages and groups of one add, read once from `utils/data/stages.yml`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import yaml
+
+from utils import paths
+
+
+@dataclass(frozen=True)
+class Stage:
+    id: str
+    group: str
+    title: str
+    what: str
+
+
+@lru_cache(maxsize=1)
+def _file() -> dict:
+    return yaml.safe_load((paths.DATA / "stages.yml").read_text(encoding="utf-8"))
+
+
+@lru_cache(maxsize=1)
+def groups() -> dict[str, str]:
+    """Group id → title, in the order in which the groups run."""
+    return {g["id"]: g["title"] for g in _file()["groups"]}
+
+
+@lru_cache(maxsize=1)
+def stages() -> dict[str, Stage]:
+    """Stage id → Stage, in the order in which the stages run."""
+    return {s["id"]: Stage(s["id"], s["group"], s["title"], s["what"]) for s in _file()["stages"]}
+
+
+def title(stage_id: str) -> str:
+    """The title of a stage; an id that the catalogue does not know (a recording from another version) is its own title."""
+    known = stages().get(stage_id)
+    return known.title if known else stage_id
+
+
+def group_of(stage_id: str) -> str:
+    """The group id of a stage, or "" where the catalogue does not know the stage."""
+    known = stages().get(stage_id)
+    return known.group if known else ""

@@ -48,6 +48,7 @@ if [ -e "$venv" ] && [ -n "${PYTHON:-}" ]; then
     fi
 fi
 [ -e "$stamp" ] && exit 0
+[ -z "$extra" ] && ls "$stamp"-* >/dev/null 2>&1 && exit 0 # an extra brought the core with it
 
 if [ ! -e "$venv" ]; then
     python=$(find_python)
@@ -58,7 +59,8 @@ if [ ! -e "$venv" ]; then
 fi
 "$venv/bin/python" tools/requirements.py $extra >"$venv/requirements${extra:+-$extra}.txt"
 echo "Installing the pinned dependencies${extra:+ and those of $extra} into $venv: once, some minutes (torch is the large one)."
-PIP_USER=0 "$venv/bin/python" -m pip install --disable-pip-version-check --progress-bar off --quiet \
+[ -t 1 ] && quiet= || quiet=-qq # in a log, only errors
+PIP_USER=0 "$venv/bin/python" -m pip install --disable-pip-version-check $quiet \
     -r "$venv/requirements${extra:+-$extra}.txt" </dev/null ||
     stop "pip could not install them (its reason is above; offline, or no room on the disk?). Run the same command again to go on."
 rm -f "$venv"/.stamp-*"${extra:+-$extra}" # pins of an older pyproject

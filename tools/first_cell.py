@@ -20,7 +20,7 @@ def course():
 
 
 if course() is None and not SOURCE:
-    raise FileNotFoundError("The course's files are not here: keep this notebook in their notebooks/ folder, or set ONE_ADD_REPO.")
+    raise FileNotFoundError("The course's files are not here: keep this notebook in their folder, or set ONE_ADD_REPO.")
 if course() is None and SOURCE.endswith((".zip", ".tar.gz")):
     archive = FOLDER.name + (".zip" if SOURCE.endswith(".zip") else ".tar.gz")
     shutil.unpack_archive(urllib.request.urlretrieve(SOURCE, archive)[0], FOLDER)

@@ -1,17 +1,14 @@
-"""Opens JupyterLab on the first lesson and prints the address it really got; `make lab` ends here.
+"""Opens JupyterLab on the first lesson: what `make lab` ends in.
 
-PORT and further arguments come from the command line: `python -m tools.lab PORT [jupyter's arguments…]`. Where there is no
-display, no browser is started. A port in use is no error: Jupyter takes the next free one.
+`python -m tools.lab PORT [Jupyter's own arguments…]`. Where there is no display no browser is started, and Jupyter's
+last lines are the address to open. A port in use is no error: Jupyter takes the next free one and prints that.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
-import threading
-import time
 from pathlib import Path
 
 REPO = Path(__file__).resolve().parent.parent
@@ -34,33 +31,15 @@ def command(port: int, more: list[str]) -> list[str]:
     return line + more
 
 
-def announce(pid: int, timeout_s: float = 60) -> None:
-    """Print the address once the server has written down where it listens."""
-    from jupyter_core.paths import jupyter_runtime_dir
-
-    note = Path(jupyter_runtime_dir()) / f"jpserver-{pid}.json"
-    end = time.monotonic() + timeout_s
-    while time.monotonic() < end:
-        try:
-            server = json.loads(note.read_text())
-            break
-        except (OSError, ValueError):
-            time.sleep(0.2)
-    else:
-        return
-    token = f"?token={server['token']}" if server.get("token") else ""
-    print(f"\nThe first lesson: {server['url'].rstrip('/')}/lab/tree/{FIRST}{token}\n(Ctrl-C here ends JupyterLab.)\n", flush=True)
-
-
 def main(argv: list[str]) -> int:
-    port, more = int(argv[0]), argv[1:]
-    server = subprocess.Popen(command(port, more), cwd=REPO)
-    threading.Thread(target=announce, args=(server.pid,), daemon=True).start()
-    while True:
-        try:
-            return server.wait()
-        except KeyboardInterrupt:
-            continue  # the server has had it too, and asks or ends by itself
+    if not argv or not argv[0].isdigit():
+        print(f"PORT={argv[0] if argv else ''} is not a number", file=sys.stderr)
+        return 2
+    line = command(int(argv[0]), argv[1:])
+    if os.name == "nt":
+        return subprocess.call(line, cwd=REPO)
+    os.chdir(REPO)
+    os.execv(line[0], line)  # in place of this process, so that Ctrl-C and signals reach Jupyter alone
 
 
 if __name__ == "__main__":

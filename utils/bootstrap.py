@@ -41,8 +41,8 @@ def ready() -> None:
     absent = missing(GIVEN)
     if absent:
         raise NotReady(
-            f"{' and '.join(absent)} cannot be imported by {sys.executable}. The course never installs them into a Python that is "
-            "not its own: use `make lab`, or a machine that has them (Colab does)."
+            f"{' and '.join(absent)} cannot be imported by {sys.executable}. The course never installs them into a Python that "
+            "is not its own: use `make lab`, or a machine that has them (Colab does)."
         )
     wanted = requirements()
     lacking = missing(wanted)

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from itertools import cycle, islice, repeat
 
+from utils.measure.device_clock import DeviceClock, MeasurementError, Queue
 from utils.model.readings import Race, Reading
 
 Arm = Callable[[int], float]  # runs n calls, returns the seconds they took
@@ -27,10 +28,6 @@ AGAIN = " (again)"
 EMPTY = "(empty loop)"
 MOST_CALLS = 10_000_000
 QUEUE_CALLS = 200  # a CUDA queue takes about 1,024 launches before a launch waits for the GPU: stay far below
-
-
-class MeasurementError(RuntimeError):
-    """A measurement could not be made; the message says which variant and why."""
 
 
 def _no_time(name: str) -> MeasurementError:
@@ -144,7 +141,7 @@ def timer_overhead_ns(clock: Callable[[], int] = time.perf_counter_ns) -> float:
 def time_host(
     variants: Mapping[str, Callable | Sequence[Callable]],
     *,
-    device: str = "cpu",
+    device: str | Queue = "cpu",
     blocks: int = 80,
     block_ms: float = 2.0,
     control: str | None = None,
@@ -153,7 +150,6 @@ def time_host(
     progress: Progress | None = None,
     remove_loop: bool = False,
     at_most_s: float | None = 60.0,
-    clock: Callable[[], int] = time.perf_counter_ns,
 ) -> Race:
     """What the CPU pays for one call of each variant (ns), all in one interleaved loop.
 
@@ -167,26 +163,29 @@ def time_host(
     is then timed alone, so a reading holds one clock reading as well; the empty loop does too.
     The empty loop (a call of a function that does nothing) is measured beside the variants: `Race.loop_ns`; `remove_loop`
     takes it off every reading.
-    `clock` (ns) is for tests.
+    `device` is "cpu", "cuda" (or "cuda:1"), or an object with the methods of `device_clock.Queue`, such as a simulated device.
 
     Raises ValueError (no variants, unknown control or device), TypeError (a variant is not callable), MeasurementError (a
     variant raises, or there is no such CUDA device).
     """
     fns = _checked(variants)
     control = _control(fns, control)
-    synchronise, there = _device(device)
+    queue = _queue(device)
+    synchronise = queue.synchronize if queue else None
+    clock = queue.clock if queue else time.perf_counter_ns
     arms: dict[str, Arm] = {}
     for name, turn in {**fns, control + AGAIN: fns[control], EMPTY: (_nothing,)}.items():
         if between is None:
             arms[name] = _host_arm(turn, synchronise, clock)
         else:
             arms[name] = _single_arm(turn, between, synchronise, clock)
-    with there:
+    with queue.active() if queue else nullcontext():
         if between is not None:
-            calls = dict.fromkeys(arms, _calls_between(arms[control], control, block_ms))
+            calls = dict.fromkeys(arms, _calls_between(arms[control], control, block_ms, clock))
         else:
             count = _calibrate if synchronise is None else _short_of_back_pressure
-            calls = {name: count(name, arm, block_ms * 1e-3) for name, arm in arms.items()}
+            calls = {name: count(name, arm, block_ms * 1e-3) for name, arm in arms.items() if name != EMPTY}
+            calls[EMPTY] = max(calls.values())
         calls[control + AGAIN] = calls[control]  # the A/A pair runs the same code, so the same number of calls
         readings = interleave(
             arms, blocks=blocks, block_ms=block_ms, seed=seed, progress=progress, calls=calls, at_most_s=at_most_s
@@ -198,7 +197,7 @@ def time_host(
         readings=readings,
         control=(control, control + AGAIN),
         clock="host",
-        device=device,
+        device=queue.name if queue else "cpu",
         block_ms=block_ms,
         timer_ns=timer_overhead_ns(clock),
         loop_ns=empty,
@@ -246,12 +245,12 @@ def _single_arm(turn: Sequence[Callable], between: Callable, synchronise: Callab
     return arm
 
 
-def _calls_between(arm: Arm, name: str, block_ms: float) -> int:
-    """Calls a block when other work runs between them: by the wall time of both, at least 8 so that a block averages."""
+def _calls_between(arm: Arm, name: str, block_ms: float, clock: Callable[[], int]) -> int:
+    """Calls a block when other work runs between them: by the time of both, at least 8 so that a block averages."""
     _run(name, arm, 3)
-    start = time.perf_counter()
+    start = clock()
     _run(name, arm, 5)
-    return max(8, min(MOST_CALLS, round(block_ms * 1e-3 * 5 / max(time.perf_counter() - start, 1e-9))))
+    return max(8, min(MOST_CALLS, round(block_ms * 1e6 * 5 / max(clock() - start, 1))))
 
 
 def _short_of_back_pressure(name: str, arm: Arm, block_s: float) -> int:
@@ -276,7 +275,7 @@ def _short_of_back_pressure(name: str, arm: Arm, block_s: float) -> int:
 def time_device(
     variants: Mapping[str, Callable | Sequence[Callable]],
     *,
-    device: str = "cuda",
+    device: str | Queue = "cuda",
     blocks: int = 40,
     block_ms: float = 2.0,
     control: str | None = None,
@@ -288,29 +287,27 @@ def time_device(
     """What the GPU takes for one call of each variant (ns), by events around batches, all in one interleaved loop.
 
     A spinning kernel holds the queue while the host fills it, so that a batch runs back to back however slow the host is
-    (without it a small kernel would be priced at the host's launch rate). A batch is at most 200 calls: a call of many
-    kernels may still be starved, and `Race.notes` says so. `cold=True` writes a buffer of twice the L2 before every call, outside the
-    events: each call then has its own pair of events, whose empty price is `Race.loop_ns`. A variant may also be a list of
-    callables on different inputs, which take turns (rotation). The SM clock is read from the spin of every block;
-    blocks below 75 % of the fastest clock seen are counted in `Race.throttled_blocks`.
+    (without it a small kernel would be priced at the host's launch rate); `Race.notes` names a variant for which the queue ran
+    dry all the same. `cold=True` reads a buffer of twice the L2 before every call, outside the events: each call then has its
+    own pair of events, whose empty price is `Race.loop_ns`. A variant may also be a list of callables on different inputs,
+    which take turns (rotation). The SM clock is read from the spin of every block; blocks below 75 % of the fastest clock seen
+    are counted in `Race.throttled_blocks`.
 
     Raises as `time_host` does, and MeasurementError when there is no CUDA device.
     """
-    from utils.measure.device_clock import DeviceClock
-
     fns = _checked(variants)
     control = _control(fns, control)
-    _, there = _device(device, must_be_cuda=True)
-    with there:
-        gpu = DeviceClock(device, cold=cold)
-        turns = {**fns, control + AGAIN: fns[control], EMPTY: (_nothing,)}
-        arms = {name: gpu.arm(turn) for name, turn in turns.items()}
-        most = 16 if cold else QUEUE_CALLS
-        calls = {}
-        for name, arm in arms.items():
-            calls[name] = most if name == EMPTY else _calibrate(name, arm, block_ms * 1e-3, most)
+    queue = _queue(device)
+    if queue is None:
+        raise ValueError(f"device {device!r}: only an asynchronous device has a time of its own; time_host prices the CPU")
+    clock = DeviceClock(queue, cold=cold)
+    most = 16 if cold else QUEUE_CALLS
+    turns = {**fns, control + AGAIN: fns[control], EMPTY: (_nothing,)}
+    arms = {name: clock.arm(name, turn, most) for name, turn in turns.items()}
+    with queue.active():
+        calls = {n: most if n == EMPTY else _calibrate(n, arm, block_ms * 1e-3, most) for n, arm in arms.items()}
         calls[control + AGAIN] = calls[control]
-        gpu.forget()
+        clock.forget()
         readings = interleave(
             arms, blocks=blocks, block_ms=block_ms, seed=seed, progress=progress, calls=calls, at_most_s=at_most_s
         )
@@ -319,11 +316,11 @@ def time_device(
         readings=readings,
         control=(control, control + AGAIN),
         clock="device",
-        device=device,
+        device=queue.name,
         block_ms=block_ms,
         loop_ns=empty,
-        throttled_blocks=gpu.throttled,
-        notes=_notes(readings[control], blocks, False) + gpu.notes(),
+        throttled_blocks=clock.throttled,
+        notes=_notes(readings[control], blocks, False) + clock.notes(),
     )
 
 
@@ -348,8 +345,15 @@ def rows(race: Race) -> list[dict]:
             against = f"same code, {race.aa_error:.1%} apart"
         else:
             against = verdict(race, control, name)
-        band = f"{r.ns:,.0f}–{r.p75:,.0f}"
-        out.append({"variant": name, "ns a call": r.ns, "p25–p75 ns": band, "calls a block": r.calls_per_block, "against": against})
+        out.append(
+            {
+                "variant": name,
+                "ns a call": r.ns,
+                "p25–p75 ns": f"{r.ns:,.0f}–{r.p75:,.0f}",
+                "calls a block": r.calls_per_block,
+                "against": against,
+            }
+        )
     return out
 
 
@@ -377,23 +381,21 @@ def _control(fns: Mapping[str, object], control: str | None) -> str:
     return control
 
 
-def _device(device: str, must_be_cuda: bool = False) -> tuple[Callable | None, object]:
-    """(synchronise, context) of a device: (None, nothing) for the CPU."""
-    kind = str(device).split(":")[0]
-    if kind == "cpu" and not must_be_cuda:
-        return None, nullcontext()
+def _queue(device: str | Queue) -> Queue | None:
+    """The queue behind a device: None for the CPU, which is done when a call returns."""
+    if not isinstance(device, str):
+        missing = [m for m in ("name", "synchronize", "clock", "event", "spin", "flush", "active") if not hasattr(device, m)]
+        if missing:
+            raise TypeError(f"{type(device).__name__} is no asynchronous device: it lacks {', '.join(missing)}")
+        return device
+    kind = device.split(":")[0]
+    if kind == "cpu":
+        return None
     if kind != "cuda":
-        wanted = "cuda" if must_be_cuda else "cpu or cuda"
-        raise ValueError(f"device {device!r}: this call times {wanted}")
-    import torch
+        raise ValueError(f"device {device!r}: the stopwatch knows cpu, cuda and objects like utils.measure.simulated's device")
+    from utils.measure.cuda_queue import CudaQueue
 
-    if not torch.cuda.is_available():
-        raise MeasurementError(
-            "no CUDA device here, so nothing can be timed on one: time_host(…, device='cpu') prices the CPU, and the recordings"
-            " hold a GPU's prices"
-        )
-    where = torch.device(device)
-    return (lambda: torch.cuda.synchronize(where)), torch.cuda.device(where)
+    return CudaQueue(device)
 
 
 def _notes(control: Reading, blocks: int, singly: bool) -> tuple[str, ...]:

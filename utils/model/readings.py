@@ -123,18 +123,19 @@ class Race:
 
     @property
     def error(self) -> float:
-        """The relative error below which no difference is claimed: the largest of the A/A disagreement, 2.5 standard errors
+        """The relative error below which no difference is claimed: the largest of the A/A disagreement, 3 standard errors
         of that ratio, and 0.5 %.
 
-        One A/A pair can agree by luck: judged by `aa_error` alone, identical code was called different in 32 of 100 races on
-        a quiet 2-core machine, with the standard error in 1 of 100. It comes from the ratios in eight interleaved parts.
+        One A/A pair can agree by luck: judged by `aa_error` alone, identical code was called different in 32 of 100 comparisons
+        on a 2-core machine (57 with a neighbour loading one core), so judged in none (4). The standard error comes from the
+        ratios in eight interleaved parts of the blocks.
         """
         a, b = (self.readings[n].samples for n in self.control)
         parts = min(8, len(a), len(b))
         if parts < 2:
             return max(self.aa_error, 0.005)
         ratios = [quantile(list(b[i::parts]), 0.25) / quantile(list(a[i::parts]), 0.25) for i in range(parts)]
-        return max(self.aa_error, 2.5 * stdev(ratios) / math.sqrt(parts), 0.005)
+        return max(self.aa_error, 3.0 * stdev(ratios) / math.sqrt(parts), 0.005)
 
     def difference(self, a: str, b: str) -> Difference:
         """b − a, with `error` of the larger of the two as its error."""

@@ -1,0 +1,23 @@
+"""The only file that touches private torch API: each seam with its version range, a probe, a fallback and a test."""
+
+from __future__ import annotations
+
+# ------------------------------------------------------------------ stopwatch: a kernel that spins for a number of cycles
+# torch.cuda._sleep: torch 1.0 to 2.13 at least. Probe: `has_cuda_spin()`. Fallback: none; without it device_clock cannot hold
+# the queue, and its caller is told so.
+
+
+def has_cuda_spin() -> bool:
+    """Whether this torch still has the spinning kernel (its name, not a device to run it on)."""
+    import torch
+
+    return callable(getattr(torch.cuda, "_sleep", None))
+
+
+def cuda_spin(cycles: int) -> None:
+    """Enqueue a kernel on the current stream that spins for `cycles` of the SM clock. RuntimeError where torch lost it."""
+    import torch
+
+    if not has_cuda_spin():
+        raise RuntimeError(f"torch {torch.__version__} has no torch.cuda._sleep any more: device time cannot be gated here")
+    torch.cuda._sleep(int(cycles))

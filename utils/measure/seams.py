@@ -21,3 +21,21 @@ def cuda_spin(cycles: int) -> None:
     if not has_cuda_spin():
         raise RuntimeError(f"torch {torch.__version__} has no torch.cuda._sleep any more: device time cannot be gated here")
     torch.cuda._sleep(int(cycles))
+
+
+# ------------------------------------------------------------------ lesson 05: a pybind11 call that does next to nothing
+# torch._C._is_cow_tensor: seen in torch 2.13. It takes one tensor and reads one flag, so that its price is a lower bound
+# for a pybind11 call with two. Probe: `pybind_call()`. Fallback: None; the lesson then shows no price for pybind11.
+
+
+def pybind_call():
+    """torch's own pybind11 function of one tensor that reads a flag, or None where torch lost it or binds it otherwise."""
+    import torch
+
+    function = getattr(torch._C, "_is_cow_tensor", None)
+    return function if "pybind11" in repr(type(getattr(function, "__self__", None))) or _in_capsule(function) else None
+
+
+def _in_capsule(function) -> bool:
+    """pybind11 before 3.0 keeps its record of a function in a PyCapsule."""
+    return type(getattr(function, "__self__", None)).__name__ == "PyCapsule"

@@ -15,13 +15,9 @@ def cores_limit(root: Path = Path("/")) -> float | None:
     """Cores' worth of CPU time that the container may use (quota / period), or None without a limit."""
     limits = []
     for folder in _folders(root, "cpu"):
-        quota, period = _words(folder / "cpu.max") or (None, None)
-        if quota is None:
-            quota = (_words(folder / "cpu.cfs_quota_us") or [None])[0]
-            period = (_words(folder / "cpu.cfs_period_us") or [None])[0]
-        cores = _ratio(quota, period)
-        if cores is not None:
-            limits.append(cores)
+        v2 = _words(folder / "cpu.max")
+        v1 = _words(folder / "cpu.cfs_quota_us") + _words(folder / "cpu.cfs_period_us")
+        limits += [cores for words in (v2, v1) if (cores := _ratio(words)) is not None]
     return min(limits, default=None)
 
 
@@ -30,7 +26,7 @@ def memory_limit(root: Path = Path("/")) -> int | None:
     limits = []
     for folder in _folders(root, "memory"):
         for name in ("memory.max", "memory.limit_in_bytes"):
-            word = (_words(folder / name) or [""])[0]
+            word = " ".join(_words(folder / name))
             if word.isdigit() and 0 < int(word) < NO_LIMIT:
                 limits.append(int(word))
     return min(limits, default=None)
@@ -61,13 +57,15 @@ def _text(path: Path) -> str:
         return ""
 
 
-def _words(path: Path) -> list[str] | None:
-    return _text(path).split() or None
+def _words(path: Path) -> list[str]:
+    return _text(path).split()
 
 
-def _ratio(quota: str | None, period: str | None) -> float | None:
+def _ratio(words: list[str]) -> float | None:
+    """quota / period of ["150000", "100000"]; None for "max", for -1 (both mean no limit) and for nonsense."""
     try:
-        cores = float(quota) / float(period)  # type: ignore[arg-type]
-    except (TypeError, ValueError, ZeroDivisionError):
+        quota, period = map(float, words)
+        cores = quota / period
+    except (ValueError, ZeroDivisionError):
         return None
     return cores if cores > 0 else None

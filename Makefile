@@ -20,7 +20,7 @@ lab: core ## JupyterLab on the first lesson (PORT=, ARGS=)
 	@$(PY) -m tools.lab $(PORT) $(ARGS)
 
 test: extras ## everything: lint, tests, every lesson run and compared, the gates, a real browser
-	@$(PY) -m pytest --nbval-lax --nbval-current-env --nbval-cell-timeout=$(CELL_TIMEOUT) \
+	@$(PY) -m pytest -p tools.pytest_lessons --nbval-lax --nbval-current-env --nbval-cell-timeout=$(CELL_TIMEOUT) \
 	    --nbval-sanitize-with=tools/nbval_sanitize.cfg tests notebooks $(ARGS)
 
 measure: core ## the receipt of one add on this machine (ARGS=--json, ARGS=--device=cuda)

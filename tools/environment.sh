@@ -1,13 +1,13 @@
 #!/bin/sh
 # environment.sh [EXTRA]: .venv with pyproject's pinned dependencies and those of the extra, made once.
 #
-# Finds any Python from 3.11 on (PYTHON=… chooses one). A stamp named after pyproject's checksum says what is installed,
+# Finds any Python from 3.11 on (PYTHON=… chooses one). A stamp named after a checksum of pyproject says what is installed,
 # so a second call does nothing. Every way in which it cannot go on is one line that says what is missing; exit 2.
 set -eu
 cd "$(dirname "$0")/.."
 venv=.venv
 extra=${1:-}
-stamp=$venv/.stamp-$(cksum <pyproject.toml | cut -d' ' -f1)${extra:+-$extra}
+stamp=$venv/.stamp-$(sed "/^\[tool/,\$d" pyproject.toml | cksum | cut -d" " -f1)${extra:+-$extra}
 range='sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 15))'
 
 stop() {
@@ -19,6 +19,7 @@ fits() { # a name on PATH is not enough: version managers leave shims that do no
     "$1" -c "import sys; $range" >/dev/null 2>&1
 }
 
+# Prints the Python to use. Its callers are `x=$(find_python)`, where `set -e` ends the script when this stops.
 find_python() {
     if [ -n "${PYTHON:-}" ]; then
         fits "$PYTHON" || stop "PYTHON=$PYTHON is not a Python from 3.11 to 3.14 that runs here."
@@ -34,21 +35,23 @@ find_python() {
     stop "no Python from 3.11 to 3.14 found (python3 is $(python3 --version 2>&1 || echo absent)); install one, or say PYTHON=/path/to/python."
 }
 
-version() { "$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])'; }
+version() { "$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null || echo none; }
 
+if [ -e "$venv" ] && [ -n "${PYTHON:-}" ]; then
+    python=$(find_python)
+    if [ "$(version "$python")" != "$(version "$venv/bin/python")" ]; then
+        echo "$venv is not of Python $(version "$python"), which PYTHON=$PYTHON asks for: making it again."
+        rm -rf "$venv"
+    fi
+fi
+if "$venv/bin/python" -c '' 2>/dev/null; then
+    [ -e "$stamp" ] && exit 0
+    [ -z "$extra" ] && ls "$stamp"-* >/dev/null 2>&1 && exit 0 # an extra brought the core with it
+fi
 if [ -e "$venv" ] && ! "$venv/bin/python" -m pip --version >/dev/null 2>&1; then
     echo "$venv does not run (moved, or its making was interrupted): making it again."
     rm -rf "$venv"
 fi
-if [ -e "$venv" ] && [ -n "${PYTHON:-}" ]; then
-    python=$(find_python)
-    if [ "$(version "$python")" != "$(version "$venv/bin/python")" ]; then
-        echo "$venv has Python $(version "$venv/bin/python") and PYTHON=$PYTHON is $(version "$python"): making it again."
-        rm -rf "$venv"
-    fi
-fi
-[ -e "$stamp" ] && exit 0
-[ -z "$extra" ] && ls "$stamp"-* >/dev/null 2>&1 && exit 0 # an extra brought the core with it
 
 if [ ! -e "$venv" ]; then
     python=$(find_python)

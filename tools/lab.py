@@ -17,7 +17,9 @@ FIRST = "notebooks/00_start_here.ipynb"
 
 def has_display() -> bool:
     """True where a browser can show itself: always on macOS and Windows, with a display server elsewhere."""
-    return sys.platform in ("darwin", "win32") or any(os.environ.get(v) for v in ("DISPLAY", "WAYLAND_DISPLAY", "WSL_DISTRO_NAME"))
+    return sys.platform in ("darwin", "win32") or any(
+        os.environ.get(v) for v in ("DISPLAY", "WAYLAND_DISPLAY", "WSL_DISTRO_NAME")
+    )
 
 
 def command(port: int, more: list[str]) -> list[str]:

@@ -67,15 +67,15 @@ WHERE = {
 }
 
 
-def make_reading(name: str, ns: float, *, rng: random.Random, blocks: int = 80, noise: float = 0.01, calls: int = 1000) -> Reading:
-    """A reading whose lower quartile is about `ns`: one-sided noise, 3 % of the blocks preempted."""
+def make_reading(name: str, ns: float, *, rng: random.Random, blocks: int = 80, noise: float = 0.01, calls: int | None = None) -> Reading:
+    """A reading whose lower quartile is about `ns`: one-sided noise, 3 % of the blocks preempted, blocks of about 2 ms."""
     samples = []
     for _ in range(blocks):
         factor = 1.0 + abs(rng.gauss(0.0, noise))
         if rng.random() < 0.03:
             factor *= rng.uniform(1.5, 3.0)
         samples.append(round(ns * factor, 2))
-    return Reading(name, tuple(samples), calls)
+    return Reading(name, tuple(samples), calls or max(1, round(2e6 / ns)))
 
 
 def make_race(*, seed: int = 7, device: str = "cpu", clock: str = "host", prices: dict[str, float] | None = None, **changes) -> Race:

@@ -1,0 +1,266 @@
+"""The written schemas of everything the course keeps in files, and the references between those files.
+
+`validate(kind, data)` judges the shape of one file by `utils/data/schema/<kind>.json` (JSON Schema, draft 2020-12).
+`load(kind)` reads and validates the committed YAML of that kind, `problems(...)` follows the references a schema cannot
+see: a claim's lesson, an option's misconception, a range's stage, a term's links. Nothing here imports torch.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from utils import paths
+from utils.model.quantities import is_receipt_name, names
+
+SCHEMA_FOLDER = paths.DATA / "schema"
+
+# Stems of the lessons in their order: the file of lesson n is notebooks/<n, two digits>_<stem>.ipynb.
+LESSONS = (
+    "start_here",
+    "one_add",
+    "dispatcher",
+    "autograd",
+    "launch",
+    "price_each_stage",
+    "ridge_point",
+    "two_ceilings",
+    "batch_and_scale",
+    "fuse",
+    "reach_the_roof",
+    "capture",
+    "memory_plan",
+    "scoreboard",
+    "self_check",
+)
+
+# The committed YAML file of each kind that has exactly one.
+FILES = {
+    "ranges": "expected_ranges.yml",
+    "claims": "claims.yml",
+    "stages": "stages.yml",
+    "devices": "devices.yml",
+    "questions": "questions.yml",
+    "misconceptions": "misconceptions.yml",
+    "glossary": "glossary.yml",
+}
+
+
+class SchemaError(ValueError):
+    """A file does not have the shape or the references it must have; the message says where and why, in words."""
+
+
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+    """YAML without silent surprises: a key given twice is an error, not the later of the two."""
+
+
+def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict:
+    out: dict = {}
+    for key_node, value_node in node.value:
+        key = loader.construct_object(key_node, deep=True)
+        if key in out:
+            raise SchemaError(f"the key {key!r} is given twice (line {key_node.start_mark.line + 1})")
+        out[key] = loader.construct_object(value_node, deep=True)
+    return out
+
+
+_Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
+
+
+def read_yaml(path: Path) -> Any:
+    """The content of a YAML file; SchemaError with the file's name when it is missing, broken or repeats a key."""
+    try:
+        return yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)
+    except FileNotFoundError:
+        raise SchemaError(f"{path.name} is missing") from None
+    except (yaml.YAMLError, UnicodeDecodeError, SchemaError) as error:
+        raise SchemaError(f"{path.name} cannot be read: {error}") from None
+
+
+@lru_cache(maxsize=None)
+def _validator(kind: str):
+    # jsonschema costs about 60 ms to import: only who validates pays for it.
+    from jsonschema import Draft202012Validator
+    from referencing import Registry, Resource
+
+    path = SCHEMA_FOLDER / f"{kind}.json"
+    if not path.is_file():
+        known = sorted(p.stem for p in SCHEMA_FOLDER.glob("*.json"))
+        raise SchemaError(f"there is no schema for {kind!r}; known: {', '.join(known)}")
+    shared = json.loads((SCHEMA_FOLDER / "readings.json").read_text(encoding="utf-8"))
+    registry = Registry().with_resource(shared["$id"], Resource.from_contents(shared))
+    schema = json.loads(path.read_text(encoding="utf-8"))
+    Draft202012Validator.check_schema(schema)
+    return Draft202012Validator(schema, registry=registry)
+
+
+def _place(path: list) -> str:
+    """('claims', 3, 'lo') → "claims[3].lo"."""
+    out = ""
+    for step in path:
+        out += f"[{step}]" if isinstance(step, int) else f".{step}" if out else str(step)
+    return out or "the top of the file"
+
+
+def _reason(error) -> str:
+    message = error.message
+    if len(message) > 300:  # a whole receipt quoted in a message helps nobody
+        message = message[:120] + " … " + message[-120:]
+    return message
+
+
+def validate(kind: str, data: Any) -> None:
+    """Raise SchemaError with the place and the reason when `data` does not have the shape of `kind`.
+
+    Kinds are the names of the files in `utils/data/schema` ("recording", "results", "ranges", "claims", …).
+    """
+    from jsonschema.exceptions import best_match
+
+    error = best_match(_validator(kind).iter_errors(data))
+    if error is not None:
+        raise SchemaError(f"{kind}: at {_place(list(error.absolute_path))}: {_reason(error)}")
+
+
+@lru_cache(maxsize=None)
+def _loaded(kind: str) -> Any:
+    data = read_yaml(paths.DATA / FILES[kind])
+    validate(kind, data)
+    return data
+
+
+def load(kind: str) -> Any:
+    """The committed YAML of `kind`, validated, read once. Treat it as read-only: all callers share it."""
+    return _loaded(kind)
+
+
+def _repeated(ids: list[str], what: str) -> list[str]:
+    return [f"{what} {i!r} is given twice" for i in sorted({i for i in ids if ids.count(i) > 1})]
+
+
+def _unknown(kind: str, owner: str, field: str, wanted: list[str], known: set[str]) -> list[str]:
+    return [f"{kind}: {owner}: {field} {w!r} is not known" for w in wanted if w not in known]
+
+
+def claim_problems(claims: dict, stages: dict) -> list[str]:
+    """Ids given twice, lessons that the design does not have, quantities that no receipt has, verdicts with nothing behind."""
+    rows = claims["claims"]
+    out = _repeated([r["id"] for r in rows], "claims: id")
+    for row in rows:
+        out += _unknown("claims", row["id"], "lesson", [row["lesson"]], set(LESSONS))
+        if "lo" in row and "hi" in row and row["lo"] >= row["hi"]:
+            out.append(f"claims: {row['id']}: lo {row['lo']} is not below hi {row['hi']}")
+        metric = row.get("metric")
+        if metric and "extra" not in metric and metric["measure"] != "cited.rows":
+            out += _expression_problems(f"claims: {row['id']}", metric["measure"], stages)
+        if row["verdict"] in ("holds", "holds_when", "does_not_hold") and not row["recordings"]:
+            out.append(f"claims: {row['id']}: a verdict without a recording that shows it")
+        if row["verdict"] == "open" and row["recordings"]:
+            out.append(f"claims: {row['id']}: names recordings and is still open")
+        expected_source = {"A": "A", "B": "B", "C": "ours"}[row["id"][0]]
+        if row["source"] != expected_source:
+            out.append(f"claims: {row['id']}: source {row['source']!r}, but its id says {expected_source!r}")
+    return out
+
+
+def stage_problems(stages: dict) -> list[str]:
+    """Ids given twice, groups that do not exist, groups without a stage."""
+    groups = [g["id"] for g in stages["groups"]]
+    out = _repeated(groups, "stages: group") + _repeated([s["id"] for s in stages["stages"]], "stages: id")
+    for stage in stages["stages"]:
+        out += _unknown("stages", stage["id"], "group", [stage["group"]], set(groups))
+    used = {s["group"] for s in stages["stages"]}
+    return out + [f"stages: group {g!r} has no stage" for g in groups if g not in used]
+
+
+def _expression_problems(owner: str, expression: str, stages: dict) -> list[str]:
+    known = {s["id"] for s in stages["stages"]}
+    return [f"{owner}: quantity {n!r} is not known" for n in names(expression) if not is_receipt_name(n, known)]
+
+
+def range_problems(ranges: dict, stages: dict, claims: dict) -> list[str]:
+    """Metrics given twice, quantities and claims that do not exist, classes without a definition, families without a range."""
+    known_claims = {c["id"] for c in claims["claims"]}
+    classes = set(ranges["classes"]) | {"any", "cpu", "cuda", "simulated"}
+    out = _repeated([m["id"] for m in ranges["metrics"]], "ranges: metric")
+    for metric in ranges["metrics"]:
+        name, rows = metric["id"], metric["ranges"]
+        out += _unknown("ranges", name, "lesson", [metric["lesson"]], set(LESSONS))
+        out += _unknown("ranges", name, "claim", metric.get("claims", []), known_claims)
+        for row in rows:
+            if row["class"] not in classes:
+                out.append(f"ranges: {name}: class {row['class']!r} is not defined")
+            if "lo" in row and "hi" in row and row["lo"] >= row["hi"]:
+                out.append(f"ranges: {name}: class {row['class']!r}: lo {row['lo']} is not below hi {row['hi']}")
+        if metric["takes"] == ["receipt"]:
+            for expression in filter(None, [metric.get("measure"), *(r.get("measure") for r in rows)]):
+                out += _expression_problems(f"ranges: {name}", expression, stages)
+        covered = {ranges["classes"].get(r["class"], {}).get("family", r["class"]) for r in rows}
+        if "measure" in metric and "any" not in covered:
+            out += [f"ranges: {name}: no range for {f}" for f in metric.get("devices", ("cpu", "cuda")) if f not in covered]
+    return out
+
+
+def question_problems(questions: dict, misconceptions: dict, glossary: dict) -> list[str]:
+    """Ids given twice, misconceptions, terms, lessons and objectives that do not exist, answers that point nowhere."""
+    known = {m["id"] for m in misconceptions["misconceptions"]}
+    terms = {t["id"] for t in glossary["terms"]}
+    out = _repeated([q["id"] for q in questions["questions"]], "questions: id")
+    for question in questions["questions"]:
+        name = question["id"]
+        out += _unknown("questions", name, "lesson", [question["lesson"]], set(LESSONS))
+        out += _unknown("questions", name, "term", question.get("glossary", []), terms)
+        out += _unknown("questions", name, "objective's lesson", [question["objective"].split(".")[0]], set(LESSONS))
+        if question["kind"] != "choice":
+            continue
+        options = question["options"]
+        out += _repeated([o["text"] for o in options], f"questions: {name}: option")
+        if question["answer"] >= len(options):
+            out.append(f"questions: {name}: the answer is option {question['answer']}, but there are {len(options)}")
+        for place, option in enumerate(options):
+            wanted = [option["misconception"]] if "misconception" in option else []
+            out += _unknown("questions", name, "misconception", wanted, known)
+            if place == question["answer"] and wanted:
+                out.append(f"questions: {name}: the right option is called a misconception")
+            if place != question["answer"] and not wanted:
+                out.append(f"questions: {name}: wrong option {place} names no misconception")
+    return out
+
+
+def misconception_problems(misconceptions: dict, claims: dict) -> list[str]:
+    """Ids given twice, lessons and claims that do not exist."""
+    rows = misconceptions["misconceptions"]
+    known = {c["id"] for c in claims["claims"]}
+    out = _repeated([m["id"] for m in rows], "misconceptions: id")
+    for row in rows:
+        out += _unknown("misconceptions", row["id"], "lesson", [row["lesson"]], set(LESSONS))
+        out += _unknown("misconceptions", row["id"], "claim", row.get("claims", []), known)
+    return out
+
+
+def glossary_problems(glossary: dict) -> list[str]:
+    """Ids and terms given twice, links that lead nowhere or to themselves, lessons that do not exist."""
+    terms = glossary["terms"]
+    ids = {t["id"] for t in terms}
+    out = _repeated([t["id"] for t in terms], "glossary: id") + _repeated([t["term"].lower() for t in terms], "glossary: term")
+    for term in terms:
+        out += _unknown("glossary", term["id"], "lesson", [term["lesson"]], set(LESSONS))
+        out += _unknown("glossary", term["id"], "link", term.get("see", []), ids - {term["id"]})
+    return out
+
+
+def problems() -> list[str]:
+    """Every broken reference between the committed files, in words; empty when all is well."""
+    stages, claims, ranges = load("stages"), load("claims"), load("ranges")
+    misconceptions, glossary, questions = load("misconceptions"), load("glossary"), load("questions")
+    return [
+        *stage_problems(stages),
+        *claim_problems(claims, stages),
+        *range_problems(ranges, stages, claims),
+        *misconception_problems(misconceptions, claims),
+        *glossary_problems(glossary),
+        *question_problems(questions, misconceptions, glossary),
+    ]

@@ -468,13 +468,17 @@ def test_a_tool_that_hangs_is_given_up(monkeypatch):
 
 def test_cupti_is_tried_in_a_child_and_its_answer_kept(monkeypatch, tmp_path):
     monkeypatch.setattr(tools.paths, "cache", lambda: tmp_path)
+    monkeypatch.setattr(tools, "_known", {})
     answers = iter([(True, "kernels seen: 0\n"), (True, "kernels seen: 3\n"), (False, "killed by signal 11\n")])
     monkeypatch.setattr(tools, "run", lambda *args, **kwargs: next(answers))
     gpu = {"name": "NVIDIA H200", "torch": "2.11.0", "driver": f"{random.randint(500, 600)}.1"}
     assert "CUPTI could not start" in tools.cupti(gpu).why
-    assert "CUPTI could not start" in tools.cupti(gpu).why, "the second answer comes from the note"
+    assert "CUPTI could not start" in tools.cupti(gpu).why, "this process remembers"
+    tools._known.clear()
+    assert "CUPTI could not start" in tools.cupti(gpu).why, "the next process reads the note"
     assert tools.cupti({**gpu, "torch": "2.12.0"}).works, "another torch is tried again"
     (tmp_path / "cupti.json").write_text("[damaged")
+    tools._known.clear()
     assert "signal 11" in tools.cupti(gpu).why
 
 

@@ -9,7 +9,6 @@ this many cores), ONE_ADD_NO_COMPILER=1, ONE_ADD_NO_VALGRIND=1, ONE_ADD_NO_CUPTI
 
 from __future__ import annotations
 
-import shutil
 import warnings
 from dataclasses import dataclass, field
 
@@ -100,8 +99,6 @@ def _abilities(found: dict[str, tools.Tool], card: Gpu, capability: tuple[int, i
     why: dict[str, str] = {}
     if not found["compiler"].works:
         why["compile"] = found["compiler"].why
-    elif not pieces.has("ninja") and not shutil.which("ninja"):
-        why["compile"] = "ninja is missing"
     if not card.usable:
         why["cuda"] = card.problem or "no GPU"
         why["bf16"] = why["triton"] = "it needs a GPU"

@@ -213,25 +213,21 @@ def compiler_line(tool: tools.Tool) -> Piece:
 def nvcc_line(tool: tools.Tool, where: dict, gpu: Gpu) -> Piece:
     if not gpu.usable:
         return Piece("nvcc", tool.found, "not needed without a GPU")
+    wanted = str(where["cuda"] or "")
     if not tool.works:
-        means = "the launch of a hand-written kernel is not priced on its own; the op's own launch is"
-        return Piece("nvcc", tool.found, means, f"the CUDA toolkit {where['cuda'] or ''}".strip())
-    if where["cuda"] and tool.found.split(".")[0] != str(where["cuda"]).split(".")[0]:
-        return Piece(
-            "nvcc",
-            tool.found,
-            f"torch was built for CUDA {where['cuda']}: extensions with kernels may not build",
-            f"CUDA toolkit {where['cuda']}",
-        )
-    return Piece("nvcc", tool.found, "the probe's CUDA part can be built")
+        means = "hand-written CUDA kernels come from a recording; without CUDA's headers so do the receipt's GPU stages"
+        return Piece("nvcc", tool.found, means, f"the CUDA toolkit {wanted}".strip())
+    if wanted and tool.found.split(".")[0] != wanted.split(".")[0]:
+        means = f"torch was built for CUDA {wanted}: extensions with kernels may not build"
+        return Piece("nvcc", tool.found, means, f"CUDA toolkit {wanted}")
+    return Piece("nvcc", tool.found, "extensions with CUDA kernels can be built")
 
 
 def ninja_line() -> Piece:
     if has("ninja") or shutil.which("ninja"):
-        return Piece("ninja", _version("ninja") or "present", "")
-    return Piece(
-        "ninja", "none", "torch builds no extension without it: the stage probe falls back to the recording", "pip install ninja"
-    )
+        return Piece("ninja", _version("ninja") or "present", "torch can build the C++ kernels of the later lessons")
+    means = "torch builds no extension without it: the C++ kernels of lessons 09 and 11 come from a recording"
+    return Piece("ninja", "none", means, "pip install ninja")
 
 
 def triton_line(why: str) -> Piece:

@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,40 +42,74 @@ def overridden(name: str) -> str:
 
 
 def check(names: tuple[str, ...], gpu: dict | None = None) -> dict[str, Tool]:
-    """Tries the named tools side by side (they are child processes) and returns them by name; results last for the process.
+    """Tries the named tools side by side (they are child processes) and returns them by name; answers last for the process.
 
     `gpu` is {name, torch, driver} of a usable GPU; CUPTI is only tried when there is one.
     """
-    checks = {"compiler": compiler, "nvcc": nvcc, "valgrind": valgrind, "gdb": gdb, "cupti": lambda: cupti(gpu)}
-    with ThreadPoolExecutor(max_workers=len(checks)) as pool:
-        pending = {name: pool.submit(_once, name, checks[name], bool(gpu)) for name in names}
+    tries = {"compiler": compiler, "nvcc": nvcc, "valgrind": valgrind, "gdb": gdb, "cupti": lambda: cupti(gpu)}
+    with ThreadPoolExecutor(max_workers=len(tries)) as pool:
+        pending = {name: pool.submit(tries[name]) for name in names}
         return {name: future.result() for name, future in pending.items()}
+
+
+def compiler() -> Tool:
+    """The C++ compiler that extensions are built with, tried on a file that includes Python.h."""
+    return _once("compiler", _try_compiler)
+
+
+def nvcc() -> Tool:
+    """The CUDA compiler; CUDA_HOME is asked before the PATH, as torch does."""
+    return _once("nvcc", _try_nvcc)
+
+
+def valgrind() -> Tool:
+    """valgrind, tried by counting the instructions of `true`."""
+    return _once("valgrind", _try_valgrind)
+
+
+def gdb() -> Tool:
+    """gdb, tried by running `true` under it: many containers forbid one process to trace another."""
+    return _once("gdb", _try_gdb)
+
+
+def cupti(gpu: dict | None) -> Tool:
+    """CUPTI, tried by profiling one add on the GPU in a child process; `gpu` is {name, torch, driver}, or None without one.
+
+    The library can be there and still fail to start; torch then only warns and the timeline has no GPU rows. The try
+    happens outside this process because CUPTI, once started, slows every later launch. Its answer is kept in the cache
+    folder for this torch, driver and GPU.
+    """
+    return _once("cupti", lambda: _try_cupti(gpu), json.dumps(gpu, sort_keys=True))
 
 
 _known: dict[tuple, Tool] = {}
 
 
-def _once(name: str, check_tool, with_gpu: bool) -> Tool:
+def _once(name: str, attempt: Callable[[], Tool], *key: str) -> Tool:
+    """The override if there is one, else what the first try of this process said; a try that raises is a tool that fails."""
     if off := overridden(name):
         return Tool(name, False, f"switched off ({off})", f"override {off}")
-    key = (name, with_gpu, os.environ.get("PATH"), os.environ.get("CXX"))
-    if key not in _known:
+    known = (name, *key, *(os.environ.get(v) for v in ("PATH", "CXX", "CUDA_HOME", "CUDA_PATH")))
+    if known not in _known:
         try:
-            _known[key] = check_tool()
+            _known[known] = attempt()
         except Exception as error:  # a check must never stop the preflight
-            _known[key] = Tool(name, False, "could not be tried", f"{type(error).__name__}: {error}")
-    return _known[key]
+            _known[known] = Tool(name, False, "could not be tried", f"{type(error).__name__}: {error}")
+    return _known[known]
 
 
-def compiler() -> Tool:
-    """The C++ compiler that torch's extension builder would take, tried on a file that includes Python.h."""
-    if sys.platform == "win32":
-        path = shutil.which(os.environ.get("CXX", "cl"))
-        return Tool("compiler", bool(path), "cl" if path else "none", "" if path else "no cl.exe on the PATH")
-    names = [os.environ["CXX"]] if os.environ.get("CXX") else ["c++", "g++", "clang++"]
-    command = next((n.split() for n in names if shutil.which(n.split()[0])), None)
+def cxx() -> list[str] | None:
+    """The command of the C++ compiler ($CXX, else c++, g++, clang++: the first on the PATH), or None."""
+    names = [os.environ["CXX"]] if os.environ.get("CXX") else ["cl"] if sys.platform == "win32" else ["c++", "g++", "clang++"]
+    return next((n.split() for n in names if shutil.which(n.split()[0])), None)
+
+
+def _try_compiler() -> Tool:
+    command = cxx()
     if command is None:
-        return Tool("compiler", False, "none", f"no {' or '.join(names)} on the PATH")
+        return Tool("compiler", False, "none", f"no C++ compiler on the PATH ({os.environ.get('CXX') or 'c++, g++, clang++'})")
+    if sys.platform == "win32":
+        return Tool("compiler", True, command[0])
     _, text = run([*command, "--version"])
     version = text.splitlines()[0].strip() if text else command[0]
     include = sysconfig.get_paths()["include"]
@@ -86,8 +121,7 @@ def compiler() -> Tool:
     return Tool("compiler", False, version, f"it cannot compile a small file: {_first_error(text)}")
 
 
-def nvcc() -> Tool:
-    """The CUDA compiler; CUDA_HOME is asked before the PATH, as torch does."""
+def _try_nvcc() -> Tool:
     home = os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH")
     path = shutil.which("nvcc", path=str(Path(home) / "bin")) if home else None
     path = path or shutil.which("nvcc") or shutil.which("nvcc", path="/usr/local/cuda/bin")
@@ -100,8 +134,7 @@ def nvcc() -> Tool:
     return Tool("nvcc", True, release.group(1))
 
 
-def valgrind() -> Tool:
-    """valgrind, tried by counting the instructions of `true`."""
+def _try_valgrind() -> Tool:
     path, target = shutil.which("valgrind"), shutil.which("true")
     if path is None:
         return Tool("valgrind", False, "none", "no valgrind on the PATH")
@@ -114,8 +147,7 @@ def valgrind() -> Tool:
     return Tool("valgrind", True, version.strip().removeprefix("valgrind-"))
 
 
-def gdb() -> Tool:
-    """gdb, tried by running `true` under it: many containers forbid one process to trace another."""
+def _try_gdb() -> Tool:
     path, target = shutil.which("gdb"), shutil.which("true")
     if path is None:
         return Tool("gdb", False, "none", "no gdb on the PATH")
@@ -138,13 +170,7 @@ print("kernels seen:", sum(1 for e in p.events() if e.device_type == torch.autog
 """
 
 
-def cupti(gpu: dict | None) -> Tool:
-    """CUPTI, tried by profiling one add on the GPU in a child process and counting the kernels that it saw.
-
-    The library can be there and still fail to start; torch then only warns and the timeline has no GPU rows. The try
-    happens outside this process because CUPTI, once started, slows every later launch. Its answer is kept in the cache
-    folder for this torch, driver and GPU.
-    """
+def _try_cupti(gpu: dict | None) -> Tool:
     if not gpu:
         return Tool("cupti", False, "not tried", "there is no GPU for it to trace")
     store = paths.cache() / "cupti.json"

@@ -108,6 +108,8 @@ def _output(output: NotebookNode, count: int | None) -> NotebookNode | None:
     data = {mime: _plain(value) for mime, value in output.data.items() if mime not in (WIDGET_VIEW, WIDGET_STATE)}
     if WIDGET_VIEW in output.data and _only_a_repr(data):
         return None
+    if not any(data.values()):  # a progress bar that closed
+        return None
     new = NotebookNode({"output_type": kind, "data": NotebookNode(data), "metadata": NotebookNode(output.get("metadata", {}))})
     if kind == "execute_result":
         new.execution_count = count

@@ -14,31 +14,48 @@ HELP = "run every instrument and write one recording"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--out", metavar="FILE", type=Path, help="where to write (default: your results folder)")
+    parser.add_argument("--out", metavar="FILE", type=Path, help="where to write (default: your own folder, under its stem)")
     parser.add_argument(
         "--device", choices=("auto", "cpu", "cuda"), default="auto", help="auto records the CPU, and the GPU when there is one"
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    from utils import paths
     from utils.measure import machine, record
     from utils.show import progress
 
-    device = args.device
-    if device == "auto":
-        device = machine.fingerprint()["device"]
+    device = machine.fingerprint()["device"] if args.device == "auto" else args.device
     device_or_refuse(device)
-    out = args.out or paths.home() / f"{record.stem(machine.fingerprint(), device)}.json"
-    if out.is_dir():
-        raise Refused(f"{out} is a folder; --out takes a file name")
+    if args.out and args.out.is_dir():
+        raise Refused(f"{args.out} is a folder; --out takes a file name")
     with progress.bar("recording") as bar:
         data = record.record(device, progress=bar)
+    failures = data["extras"].get("failures", {})
+    for name, reason in failures.items():
+        print(f"not recorded: {name}: {reason}")
+    if not data["receipts"]:
+        raise Refused("no receipt could be measured, so there is nothing to keep", code=1)
+    out = save(data, args.out)
+    held = [*data["receipts"], *(name for name in data["extras"] if name != "failures")]
+    print(f"wrote {out} ({out.stat().st_size / 1000:,.0f} kB): {', '.join(held)}")
+    return 0
+
+
+def save(data: dict, out: Path | None) -> Path:
+    """Seals and writes the recording in one step; Refused with the reason when it is unsound or cannot be written."""
+    from utils import paths
+    from utils.model import files, recordings
+
     try:
-        record.write(out, data)
+        sealed = recordings.seal({"format": recordings.FORMAT, "version": recordings.VERSION, **data})
+        stem = recordings.stem_for(sealed["where"], sealed["receipts"])
+        recordings.verify(sealed, stem)
+    except recordings.RecordingError as error:
+        raise Refused(str(error), code=1) from error
+    out = out or paths.home() / f"{stem}.json"
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        files.write_atomically(out, files.to_json(sealed, compact=True))
     except OSError as error:
         raise Refused(f"{out} could not be written: {error.strerror or error}", code=1) from error
-    print(f"wrote {out} ({out.stat().st_size / 1000:,.0f} kB): {', '.join(data['receipts'])}; {', '.join(data['extras'])}")
-    for name, reason in data["failures"].items():
-        print(f"not recorded: {name}: {reason}")
-    return 0 if data["receipts"] else 1
+    return out

@@ -1,24 +1,20 @@
 """Runs every instrument of the course once and puts what they measured into one recording.
 
-A recording is a plain dict (JSON): format, version, date, where (fingerprint), command, receipts, extras, failures. An
-instrument that fails leaves its reason in `failures` and the rest goes on. Samples are rounded so that a file stays small.
+A recording is a plain dict (JSON): date, where (fingerprint), command, receipts, extras. An instrument that fails leaves
+its reason in extras["failures"], and the rest goes on. Numbers are rounded so that a file stays small; sealing, naming and
+writing are `utils.model.recordings`' business.
 """
 
 from __future__ import annotations
 
-import json
 import math
-import os
 import re
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 
 from utils.measure import machine
 
-FORMAT, VERSION = "one-add-priced/recording", 1
 Progress = Callable[[float, str], None]
 
 
@@ -52,78 +48,40 @@ def record(device: str = "cpu", *, progress: Progress | None = None, run: list[I
     report = progress or (lambda done, text: None)
     todo = instruments(device) if run is None else run
     out: dict = {
-        "format": FORMAT,
-        "version": VERSION,
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "where": machine.fingerprint(),
         "command": f"python -m utils record --device {device}",
         "receipts": {},
         "extras": {},
-        "failures": {},
     }
     whole, done = sum(i.weight for i in todo), 0.0
     for one in todo:
 
         def within(part: float, text: str, one=one, done=done) -> None:
-            report((done + one.weight * min(1.0, max(0.0, part))) / whole * 0.999, f"{one.name}: {text}" if text else one.name)
+            # Short of 1: a bar closes itself there, and the next instrument still has to run.
+            report(0.999 * (done + one.weight * min(1.0, max(0.0, part))) / whole, f"{one.name}: {text}" if text else one.name)
 
         within(0.0, "")
         try:
             out[one.part][one.name] = rounded(one.measure(within))
         except Exception as error:  # one instrument must not cost the others
-            out["failures"][one.name] = _in_words(error)
+            out["extras"].setdefault("failures", {})[one.name] = _in_words(error)
         done += one.weight
     report(1.0, "done")
     return out
 
 
-def write(path: Path, data: dict) -> None:
-    """Writes the recording so that `path` holds the old file or the whole new one, whatever happens in between."""
-    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"), indent=None)
-    text = _one_line_per_series(text)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, spare = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".tmp")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(spare, 0o644)  # mkstemp makes private files, and a recording is meant to be shared
-        os.replace(spare, path)
-    except BaseException:
-        Path(spare).unlink(missing_ok=True)
-        raise
-
-
-def stem(where: dict, device: str) -> str:
-    """The recording's file name without .json: "cpu-2core-torch2.13", "h200-torch2.11"."""
-    torch = "torch" + ".".join(str(where.get("torch") or "0.0").split(".")[:2])
-    if device != "cuda":
-        return f"cpu-{where.get('cores', 0):g}core-{torch}"
-    kind = machine.device_class(where, "cuda")
-    if kind == "unknown":
-        kind = re.sub(r"[^a-z0-9]+", "-", str(where.get("gpu") or "gpu").lower()).strip("-")
-    return f"{kind}-{torch}"
-
-
 def rounded(data):
-    """`data` with every float cut to four significant digits, at least to the unit: a block's ns are never known better."""
+    """`data` as plain JSON with every float cut to four significant digits (two decimals at most are ever meant)."""
     if isinstance(data, dict):
         return {str(k): rounded(v) for k, v in data.items()}
     if isinstance(data, (list, tuple)):
         return [rounded(v) for v in data]
     if isinstance(data, float):
         if not math.isfinite(data):
-            return None
-        if data == 0:
-            return 0.0
-        return round(data, max(0, 3 - math.floor(math.log10(abs(data)))))
+            raise ValueError("a number that is not finite is no measurement")
+        return round(data, 3 - math.floor(math.log10(abs(data)))) if data else 0.0
     return data
-
-
-def _one_line_per_series(text: str) -> str:
-    """A line break after each reading: a diff of two recordings then shows which readings changed."""
-    return text.replace("},", "},\n") + "\n"
 
 
 def _in_words(error: Exception) -> str:
@@ -135,17 +93,16 @@ def _in_words(error: Exception) -> str:
 def _receipt(device: str, grad: bool, progress: Progress) -> dict:
     from utils.measure.stages import price_stages
 
-    receipt = price_stages(device, grad, progress=progress)
-    return {**receipt.to_dict(), "source": "recorded"}
+    return price_stages(device, grad, progress=progress).to_dict()
 
 
-def _lanes(progress: Progress) -> object:
+def _lanes(progress: Progress) -> dict:
     from utils.measure import lanes
 
-    return lanes.measure(progress=progress)
+    return {name: reading.to_dict() for name, reading in lanes.lanes("cuda", progress=progress).items()}
 
 
-def _traps(device: str, progress: Progress) -> object:
+def _traps(device: str, progress: Progress) -> dict:
     from utils.measure import traps
 
-    return traps.measure(device, progress=progress)
+    return traps.run_all(device, progress=progress)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import itertools
 import random
-from dataclasses import replace
 
 import pytest
 
@@ -44,19 +43,31 @@ def test_prices_come_back_in_ns_a_call_whatever_the_length_of_a_call():
         assert got[name].calls_per_block == pytest.approx(max(1, 2e6 / p), rel=0.05)
 
 
-def test_every_round_has_every_arm_once_and_the_orders_differ():
+def order_of(seed: int) -> list[str]:
     ran = []
-    arms = {name: (lambda n, name=name: ran.append(name) or n * 1e-6) for name in "abcde"}
-    interleave(arms, blocks=30, calls=dict.fromkeys("abcde", 3), seed=4)
-    recorded = ran[5:]  # the first round is the warm-up
-    rounds = [tuple(recorded[i : i + 5]) for i in range(0, len(recorded), 5)]
+    arms = {name: (lambda n, name=name: ran.append((name, n)) or n * 1e-6) for name in "abcde"}
+    interleave(arms, blocks=30, calls={**dict.fromkeys("abcd", 40), "e": 1}, seed=seed)
+    return ran[5:]  # the first round is the warm-up
+
+
+def test_every_round_has_a_block_of_every_arm_and_the_orders_differ():
+    ran = order_of(4)
+    rounds = [tuple(ran[i : i + 17]) for i in range(0, len(ran), 17)]
     assert len(rounds) == 30
-    assert all(sorted(r) == list("abcde") for r in rounds)
-    assert len(set(rounds)) > 20
-    again = []
-    arms = {name: (lambda n, name=name: again.append(name) or n * 1e-6) for name in "abcde"}
-    interleave(arms, blocks=30, calls=dict.fromkeys("abcde", 3), seed=4)
-    assert again == ran
+    block = [("a", 10)] * 4 + [("b", 10)] * 4 + [("c", 10)] * 4 + [("d", 10)] * 4 + [("e", 1)]
+    assert all(sorted(r) == block for r in rounds)
+    assert len(set(rounds)) == 30
+    assert order_of(4) == ran != order_of(5)
+
+
+def test_a_block_is_priced_by_its_least_disturbed_stretch():
+    turn = itertools.count()
+
+    def arm(n: int) -> float:
+        return n * (1e-6 if next(turn) % 4 == 2 else 3e-6)
+
+    got = interleave({"a": arm}, blocks=20, calls={"a": 400})
+    assert got["a"].samples == pytest.approx([1000.0] * 20) and got["a"].calls_per_block == 400
 
 
 def test_the_garbage_collector_is_off_inside_and_as_before_afterwards():
@@ -343,8 +354,8 @@ def honest_on_a_drifting_machine() -> None:
 
 
 def honest_under_a_neighbour() -> None:
-    """Six blocks of ten preempted: the price is still the undisturbed one within 3 %."""
-    got = interleave({"a": noisy_arm(1000, random.Random(5), busy=0.6)}, blocks=80)
+    """Seven stretches of eight preempted: the price is still the undisturbed one within 3 %."""
+    got = interleave({"a": noisy_arm(1000, random.Random(5), busy=0.875)}, blocks=80)
     assert got["a"].ns == pytest.approx(1000, rel=0.03)
 
 
@@ -419,7 +430,7 @@ def test_the_stopwatch_is(check):
 
 
 def plant_sequential(m):
-    m.setattr(stopwatch, "_schedule", lambda names, blocks, rng: [n for n in names for _ in range(blocks)])
+    m.setattr(stopwatch, "_schedule", lambda times, blocks, rng: [[n] * k for n, k in times.items() for _ in range(blocks)])
 
 
 def plant_median(m):

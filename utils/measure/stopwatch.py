@@ -5,8 +5,12 @@ for it. Both are built on `interleave`, which knows nothing of torch and may be 
 
 Why so: noise on a shared machine only ever adds and comes in bursts, so variants that ran one after the other are compared
 under different weather, and a mean or median moves with the bursts. Here every round runs one block of about 2 ms of each
-variant in a new random order, the price is the lower quartile of the blocks, and one variant runs twice under two names
-(the A/A pair): what that pair disagrees by is the error below which no difference is claimed.
+variant, cut into four stretches that take turns at random with those of the others; a block's price is its least disturbed
+stretch, and the price is the lower quartile of the blocks. One variant runs twice under two names (the A/A pair): what that
+pair disagrees by is the error below which no difference is claimed.
+
+Stretches were chosen by experiment (2 cores, 25 A/A races, p95 of the error): blocks in one piece 3.1 % quiet and 3.6 % with
+a neighbour loading one core, mean of four stretches 1.2 and 2.0 %, least disturbed of four 0.1 and 0.1 %.
 """
 
 from __future__ import annotations
@@ -27,6 +31,7 @@ Progress = Callable[[float, str], None]
 AGAIN = " (again)"
 EMPTY = "(empty loop)"
 MOST_CALLS = 10_000_000
+STRETCHES = 4  # of a block: see above
 QUEUE_CALLS = 200  # a CUDA queue takes about 1,024 launches before a launch waits for the GPU: stay far below
 
 
@@ -47,15 +52,16 @@ def interleave(
     calls: Mapping[str, int] | None = None,
     most_calls: int = MOST_CALLS,
     at_most_s: float | None = 60.0,
-    after_block: Callable[[str], None] | None = None,
+    stretches: int = STRETCHES,
 ) -> dict[str, Reading]:
     """Time all `arms` in one loop of `blocks` rounds, each round one block of every arm, in a new random order.
 
     An arm is called as `arm(n)`, runs n calls and returns the seconds they took. The calls of a block are calibrated so that
-    a block takes about `block_ms` (never more than `most_calls`); `calls` sets them by name instead. Calibration and one
-    unrecorded round are the warm-up. The garbage collector is off inside. When the loop would take longer than `at_most_s`
-    seconds, fewer blocks are run (never fewer than 10). `seed` repeats an order; `after_block(name)` is called after every
-    recorded block, outside the clock. Returns one `Reading` (ns a call, block by block) for each arm.
+    a block takes about `block_ms` (never more than `most_calls`); `calls` sets them by name instead. A block runs in up to
+    `stretches` calls of the arm, which take turns with those of the other arms; the cheapest is the block's price. Calibration
+    and one unrecorded round are the warm-up. The garbage collector is off inside. When the loop would take longer than
+    `at_most_s` seconds, fewer blocks are run (never fewer than 10). `seed` repeats an order.
+    Returns one `Reading` (ns a call, block by block) for each arm.
 
     Raises ValueError without arms or blocks, MeasurementError when an arm raises (it names the arm) or reports no time.
     """
@@ -70,28 +76,31 @@ def interleave(
                 progress(0.1 * i / len(arms), f"warming up {name}")
             if name not in calls:
                 calls[name] = _calibrate(name, arm, block_ms * 1e-3, most_calls)
-        one_round = sum(_run(name, arm, calls[name]) for name, arm in arms.items())
+        share = {name: max(1, round(calls[name] / stretches)) for name in arms}  # calls of one stretch
+        times = {name: max(1, round(calls[name] / share[name])) for name in arms}  # stretches of one block
+        one_round = sum(_run(name, arm, share[name]) * times[name] for name, arm in arms.items())
         if at_most_s is not None:
             blocks = min(blocks, max(10, int(at_most_s / max(one_round, 1e-9))))
         samples: dict[str, list[float]] = {name: [] for name in arms}
-        order = _schedule(list(arms), blocks, random.Random(seed))
-        for i, name in enumerate(order):
-            if progress and i % max(1, len(order) // 20) == 0:
-                progress(0.1 + 0.9 * i / len(order), "measuring")
-            samples[name].append(_run(name, arms[name], calls[name]) * 1e9 / calls[name])
-            if after_block:
-                after_block(name)
+        for i, order in enumerate(_schedule(times, blocks, random.Random(seed))):
+            if progress and i % max(1, blocks // 20) == 0:
+                progress(0.1 + 0.9 * i / blocks, "measuring")
+            block: dict[str, float] = {}
+            for name in order:
+                took = _run(name, arms[name], share[name])
+                block[name] = min(took, block.get(name, took))
+            for name, took in block.items():
+                samples[name].append(took * 1e9 / share[name])
     if progress:
         progress(1.0, "measured")
-    return {name: Reading(name, tuple(s), calls[name]) for name, s in samples.items()}
+    return {name: Reading(name, tuple(s), share[name] * times[name]) for name, s in samples.items()}
 
 
-def _schedule(names: list[str], blocks: int, rng: random.Random) -> list[str]:
-    """The order of all blocks: `blocks` rounds, each a fresh shuffle of the names."""
-    order: list[str] = []
+def _schedule(times: Mapping[str, int], blocks: int, rng: random.Random) -> Iterator[list[str]]:
+    """The order of each round: every arm as often as `times` says, freshly shuffled."""
+    one_round = [name for name, k in times.items() for _ in range(k)]
     for _ in range(blocks):
-        order += rng.sample(names, len(names))
-    return order
+        yield rng.sample(one_round, len(one_round))
 
 
 def _calibrate(name: str, arm: Arm, block_s: float, most: int = MOST_CALLS) -> int:
@@ -188,7 +197,14 @@ def time_host(
             calls[EMPTY] = max(calls.values())
         calls[control + AGAIN] = calls[control]  # the A/A pair runs the same code, so the same number of calls
         readings = interleave(
-            arms, blocks=blocks, block_ms=block_ms, seed=seed, progress=progress, calls=calls, at_most_s=at_most_s
+            arms,
+            blocks=blocks,
+            block_ms=block_ms,
+            seed=seed,
+            progress=progress,
+            calls=calls,
+            at_most_s=at_most_s,
+            stretches=1 if queue else STRETCHES,  # on a device a stretch begins with an empty queue: short ones would price that
         )
     empty = readings.pop(EMPTY).ns
     if remove_loop:
@@ -211,8 +227,10 @@ def _nothing() -> None:
 
 
 def _host_arm(turn: Sequence[Callable], synchronise: Callable | None, clock: Callable[[], int]) -> Arm:
+    turns = cycle(turn)  # goes on from block to block, so that no input is met more often than the others
+
     def arm(n: int) -> float:
-        todo = repeat(turn[0], n) if len(turn) == 1 else islice(cycle(turn), n)
+        todo = repeat(turn[0], n) if len(turn) == 1 else islice(turns, n)
         kept = None
         if synchronise:
             synchronise()
@@ -229,8 +247,10 @@ def _host_arm(turn: Sequence[Callable], synchronise: Callable | None, clock: Cal
 
 
 def _single_arm(turn: Sequence[Callable], between: Callable, synchronise: Callable | None, clock: Callable[[], int]) -> Arm:
+    turns = cycle(turn)
+
     def arm(n: int) -> float:
-        todo = repeat(turn[0], n) if len(turn) == 1 else islice(cycle(turn), n)
+        todo = repeat(turn[0], n) if len(turn) == 1 else islice(turns, n)
         kept, took = None, 0
         for f in todo:
             if synchronise:
@@ -309,7 +329,14 @@ def time_device(
         calls[control + AGAIN] = calls[control]
         clock.forget()
         readings = interleave(
-            arms, blocks=blocks, block_ms=block_ms, seed=seed, progress=progress, calls=calls, at_most_s=at_most_s
+            arms,
+            blocks=blocks,
+            block_ms=block_ms,
+            seed=seed,
+            progress=progress,
+            calls=calls,
+            at_most_s=at_most_s,
+            stretches=1,  # one stretch, one spin
         )
     empty = readings.pop(EMPTY).ns
     return Race(

@@ -67,7 +67,9 @@ WHERE = {
 }
 
 
-def make_reading(name: str, ns: float, *, rng: random.Random, blocks: int = 80, noise: float = 0.01, calls: int | None = None) -> Reading:
+def make_reading(
+    name: str, ns: float, *, rng: random.Random, blocks: int = 80, noise: float = 0.01, calls: int | None = None
+) -> Reading:
     """A reading whose lower quartile is about `ns`: one-sided noise, 3 % of the blocks preempted, blocks of about 2 ms."""
     samples = []
     for _ in range(blocks):
@@ -78,7 +80,9 @@ def make_reading(name: str, ns: float, *, rng: random.Random, blocks: int = 80, 
     return Reading(name, tuple(samples), calls or max(1, round(2e6 / ns)))
 
 
-def make_race(*, seed: int = 7, device: str = "cpu", clock: str = "host", prices: dict[str, float] | None = None, **changes) -> Race:
+def make_race(
+    *, seed: int = 7, device: str = "cpu", clock: str = "host", prices: dict[str, float] | None = None, **changes
+) -> Race:
     """A race of `prices` (name → ns), the first of which is also the A/A control ("<name> (again)").
 
     `changes` replace fields of the Race. Default: a Python call, an add and an add with grad.
@@ -93,7 +97,9 @@ def make_race(*, seed: int = 7, device: str = "cpu", clock: str = "host", prices
     return replace(race, **changes)
 
 
-def make_receipt(device: str = "cpu", grad: bool = False, *, seed: int = 7, compiler: bool = True, noise: float = 0.01, **changes) -> Receipt:
+def make_receipt(
+    device: str = "cpu", grad: bool = False, *, seed: int = 7, compiler: bool = True, noise: float = 0.01, **changes
+) -> Receipt:
     """A whole receipt. `compiler=False` leaves only what Python can measure; `changes` replace fields of the Receipt."""
     rng = random.Random(f"{seed}-{device}-{grad}")
     speed = rng.uniform(0.9, 1.2)
@@ -149,7 +155,9 @@ def make_receipt(device: str = "cpu", grad: bool = False, *, seed: int = 7, comp
             "result dropped": reading("result dropped", total * (1.42 if grad else 1.0)),
             "python call": reading("python call", PYTHON_CALL_NS),
         },
-        in_program=tuple((n, reading(f"after {n} ops", total * f)) for n, f in ((0, 1.0), (5, 1.5), (20, 2.0), (40, 2.3), (79, 2.4))),
+        in_program=tuple(
+            (n, reading(f"after {n} ops", total * f)) for n, f in ((0, 1.0), (5, 1.5), (20, 2.0), (40, 2.3), (79, 2.4))
+        ),
         first_call=(("first add of the process", 2.6e6), ("second", 9.7e3), ("after 1,000", total * speed)),
         device_time=(
             {"kernel": reading("kernel", 1200.0), "gap": reading("gap", 800.0), "captured": reading("captured", 1020.0)}

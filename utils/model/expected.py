@@ -53,7 +53,9 @@ class Judgement:
         return not self.problems
 
 
-def expect(metric_id: str, thing: Receipt | Race | Mapping[str, Any], *, live: bool = False, device_class: str | None = None) -> None:
+def expect(
+    metric_id: str, thing: Receipt | Race | Mapping[str, Any], *, live: bool = False, device_class: str | None = None
+) -> None:
     """Print `✔ <metric_id>: holds` when the metric is what a sound run gives, else raise ExpectationError.
 
     The line is the same on every device, whatever the number, the range or the noise. `thing` is what the metric takes: a
@@ -97,7 +99,9 @@ def judge(metric_id: str, thing: Any, *, live: bool = False, device_class: str |
         lo, note = None, "some stages could not be measured here: their sum is judged from above only"
     if not _inside(value, lo, hi, widening):
         problems.append(f"measured {_show(value, unit)}, expected {_range_text(lo, hi, unit)}")
-    return Judgement(**base, problems=tuple(problems), value=value, unit=unit, lo=lo, hi=hi, widening=widening, why=row["why"], note=note)
+    return Judgement(
+        **base, problems=tuple(problems), value=value, unit=unit, lo=lo, hi=hi, widening=widening, why=row["why"], note=note
+    )
 
 
 def metrics(lesson: str | None = None) -> list[dict]:
@@ -152,7 +156,9 @@ def _reading_structure(name: str, reading: Reading) -> list[str]:
         out.append(f"{name}: all {len(samples)} blocks took exactly {samples[0]:g} ns: the result was kept, or no clock was read")
     block = reading.median * reading.calls_per_block
     if reading.calls_per_block > 1 and not BLOCK_NS[0] <= block <= BLOCK_NS[1]:
-        out.append(f"{name}: {reading.calls_per_block} calls of {reading.median:g} ns make a block of {block * 1e-6:g} ms: wrong unit?")
+        out.append(
+            f"{name}: {reading.calls_per_block} calls of {reading.median:g} ns make a block of {block * 1e-6:g} ms: wrong unit?"
+        )
     return out
 
 
@@ -212,12 +218,18 @@ def _recording_problems(receipt: Receipt) -> list[str]:
         return []
     from utils.model import recordings
 
-    return [] if recordings.is_committed(receipt) else ["this recorded receipt is not (or no longer) what the committed recording holds"]
+    return (
+        []
+        if recordings.is_committed(receipt)
+        else ["this recorded receipt is not (or no longer) what the committed recording holds"]
+    )
 
 
 def _not_live(thing: Any, live: bool) -> list[str]:
     if live and isinstance(thing, Receipt) and thing.source != "live":
-        return [f"a recording ({thing.where.get('gpu') or thing.where.get('cpu')}, {thing.date[:10]}) was given as a live measurement"]
+        return [
+            f"a recording ({thing.where.get('gpu') or thing.where.get('cpu')}, {thing.date[:10]}) was given as a live measurement"
+        ]
     return []
 
 
@@ -231,8 +243,8 @@ def _ladder(receipt: Receipt, metric: dict) -> list[str]:
         allowed = group.allowed_ns + receipt.aa_error * receipt.total_ns
         if abs(group.difference_ns - group.isolates_ns) > allowed:
             out.append(
-                f"{group.name}: the step {group.upper} − {group.lower} is {group.difference_ns:,.0f} ns, its stages measured alone "
-                f"{group.isolates_ns:,.0f} ns; allowed difference {allowed:,.0f} ns"
+                f"{group.name}: the step {group.upper} − {group.lower} is {group.difference_ns:,.0f} ns, its stages measured "
+                f"alone {group.isolates_ns:,.0f} ns; allowed difference {allowed:,.0f} ns"
             )
     if receipt.complete and not receipt.ladder_groups:
         out.append("every stage was measured, but no step of the ladder was compared with them")

@@ -12,8 +12,8 @@ import errno
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from datetime import datetime, timezone
-from functools import lru_cache
+from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -132,8 +132,10 @@ class Results:
         except OSError as error:
             full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
             reason = "the disk is full" if full else error.strerror or str(error)
-            self._note(f"{self.path.name} could not be written ({reason}): nothing in it is lost, and what was measured since is "
-                       "kept in memory and written with the next measurement that can be")
+            self._note(
+                f"{self.path.name} could not be written ({reason}): nothing in it is lost, and what was measured since is "
+                "kept in memory and written with the next measurement that can be"
+            )
             return False
         return True
 
@@ -174,7 +176,7 @@ class Results:
 # ---- the reader's own file ------------------------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=None)
+@cache
 def _open(path: Path) -> Results:
     return Results(path)
 
@@ -229,8 +231,13 @@ def latest_receipt(device: str = "cpu", grad: bool = False, *, where: Mapping[st
     return Receipt.from_dict(found) if found else None
 
 
-def keep_prediction(
-    prediction_id: str, answer: float | str | bool | None, *, skipped: bool = False, unit: str | None = None, extra: dict | None = None
+def predict(
+    prediction_id: str,
+    answer: float | str | bool | None,
+    *,
+    skipped: bool = False,
+    unit: str | None = None,
+    extra: dict | None = None,
 ) -> dict:
     """Keep a prediction (or that it was skipped); returns the entry."""
     entry = {"id": prediction_id, "date": _now(), "skipped": skipped, "answer": answer, "unit": unit, "extra": extra or {}}
@@ -273,7 +280,7 @@ def _empty() -> dict:
 
 
 def _now() -> str:
-    return datetime.now(timezone.utc).isoformat(timespec="microseconds")
+    return datetime.now(UTC).isoformat(timespec="microseconds")
 
 
 def _fingerprint() -> dict:

@@ -8,7 +8,7 @@ see: a claim's lesson, an option's misconception, a range's stage, a term's link
 from __future__ import annotations
 
 import json
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +81,7 @@ def read_yaml(path: Path) -> Any:
         raise SchemaError(f"{path.name} cannot be read: {error}") from None
 
 
-@lru_cache(maxsize=None)
+@cache
 def _validator(kind: str):
     # jsonschema costs about 60 ms to import: only who validates pays for it.
     from jsonschema import Draft202012Validator
@@ -125,7 +125,7 @@ def validate(kind: str, data: Any) -> None:
         raise SchemaError(f"{kind}: at {_place(list(error.absolute_path))}: {_reason(error)}")
 
 
-@lru_cache(maxsize=None)
+@cache
 def _loaded(kind: str) -> Any:
     data = read_yaml(paths.DATA / FILES[kind])
     validate(kind, data)

@@ -1,0 +1,206 @@
+"""The claims ledger: what the two source texts assert, and what the recordings say about it.
+
+`claims()` reads `utils/data/claims.yml`. A claim with a `metric` is judged by number: `judge` against one recording,
+`computed_verdict` against all that the row names; a test holds the verdict in the file equal to it, so that it cannot rot.
+`verdict_table` puts three columns side by side: yours, recorded, cited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from utils.model import quantities, recordings, schemas
+from utils.model.readings import Receipt
+from utils.model.recordings import Recording
+
+ROUNDING = 0.05  # figures cited with one digit are not finer than this
+AROUND = 1.5  # "about x" holds from x / 1.5 to x · 1.5
+SCALE = {"us": 1e-3, "ns": 1.0, "ratio": 1.0}
+UNITS = {"us": "µs", "ns": "ns", "ms": "ms", "percent": "%", "x": "×", "ratio": "×"}
+STAGE_ROWS = ("A01", "A02", "A03", "A04", "A05", "A06", "A07")  # the stage table whose own total is A08
+WORDS = {
+    "holds": "holds",
+    "holds_when": "holds, but not everywhere",
+    "does_not_hold": "does not hold",
+    "not_measurable_here": "cannot be measured here",
+    "open": "not settled yet",
+}
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One row of the ledger; `lo`, `hi` and `around` are the source's figures in `unit`."""
+
+    id: str
+    source: str
+    kind: str
+    lesson: str
+    claim: str
+    verdict: str
+    sentence: str
+    recordings: tuple[str, ...]
+    torch: tuple[str, ...]
+    lo: float | None = None
+    hi: float | None = None
+    around: float | None = None
+    unit: str = ""
+    note: str = ""
+    metric: Mapping[str, Any] | None = None
+
+    @property
+    def cited(self) -> str:
+        """The source's figure as text ("1–2 µs", "about 0.5 µs", "at most 1 %"), empty when it gives none."""
+        unit = UNITS.get(self.unit, self.unit)
+        if self.around is not None:
+            text = f"about {self.around:,g}"
+        elif self.lo is not None and self.hi is not None:
+            text = f"{self.lo:,g}–{self.hi:,g}"
+        elif self.lo is not None or self.hi is not None:
+            text = f"at least {self.lo:,g}" if self.hi is None else f"at most {self.hi:,g}"
+        else:
+            return ""
+        return f"{text} {unit}"
+
+    @property
+    def bounds(self) -> tuple[float | None, float | None]:
+        """What the measured value is compared with: the metric's own ends where it has them, else the source's figures."""
+        if self.metric and ("lo" in self.metric or "hi" in self.metric):
+            return self.metric.get("lo"), self.metric.get("hi")
+        if self.around is not None:
+            return self.around / AROUND, self.around * AROUND
+        return self.lo, self.hi
+
+
+def claims(lesson: str | None = None) -> list[Claim]:
+    """The claims in the file's order: all, or those that one lesson settles (by its stem)."""
+    rows = schemas.load("claims")["claims"]
+    return [_claim(row) for row in rows if lesson in (None, row["lesson"])]
+
+
+def find(claim_id: str) -> Claim:
+    """The claim of this id. Raises KeyError when there is none."""
+    for claim in claims():
+        if claim.id == claim_id:
+            return claim
+    raise KeyError(f"there is no claim {claim_id!r}")
+
+
+def judge(claim: Claim, measured: Recording | Receipt) -> tuple[str, float | None]:
+    """(verdict, value) of one claim by one recording or receipt; the value is in the metric's unit.
+
+    "open" for a claim without a metric, "not_measurable_here" when this measurement does not have what it takes.
+    """
+    if claim.metric is None:
+        return "open", None
+    if claim.metric["measure"] == "cited.rows":
+        low, high = cited_sum()
+        inside = _inside(low, *claim.bounds) and _inside(high, *claim.bounds)
+        return ("holds" if inside else "does_not_hold"), high
+    value = measure(claim, measured)
+    if value is None:
+        return "not_measurable_here", None
+    return ("holds" if _inside(value, *claim.bounds) else "does_not_hold"), value
+
+
+def computed_verdict(claim: Claim, among: Iterable[Recording] | None = None) -> str:
+    """What the recordings that the row names say together: all one way, or "holds_when" where they differ."""
+    among = [recordings.load(stem) for stem in claim.recordings] if among is None else among
+    verdicts = {judge(claim, r)[0] for r in among} - {"not_measurable_here"}
+    if not verdicts:
+        return "not_measurable_here"
+    return verdicts.pop() if len(verdicts) == 1 else "holds_when"
+
+
+def measure(claim: Claim, measured: Recording | Receipt) -> float | None:
+    """The claim's metric in its unit, or None where this measurement cannot give it."""
+    metric = claim.metric
+    if metric is None or metric["measure"] == "cited.rows":
+        return None
+    thing = _thing(metric, measured)
+    if thing is None:
+        return None
+    try:
+        return quantities.evaluate(metric["measure"], thing).value * SCALE[metric["unit"]]
+    except (quantities.NotMeasured, quantities.NoSuchQuantity):
+        return None
+
+
+def cited_sum() -> tuple[float, float]:
+    """(lowest, highest) total in µs that the source's own stage table adds up to."""
+    low = high = 0.0
+    for claim_id in STAGE_ROWS:
+        claim = find(claim_id)
+        low += claim.around if claim.lo is None else claim.lo
+        high += claim.around if claim.hi is None else claim.hi
+    return low, high
+
+
+def verdict_table(
+    lesson: str,
+    receipt: Receipt | None = None,
+    *,
+    receipt_grad: Receipt | None = None,
+    recording: Recording | None = None,
+) -> list[dict[str, str]]:
+    """One dict a claim of the lesson: id, claim, yours, recorded, cited, verdict, sentence; all of them text.
+
+    `receipt` (and `receipt_grad` for the claims about grad) is what this reader measured; `recording` defaults to the best
+    one of a GPU. Where a column has nothing to show it says so; put `recording.label()` beside the table.
+    """
+    recording = recording or recordings.best("cuda")
+    rows = []
+    for claim in claims(lesson):
+        yours = receipt_grad if claim.metric and claim.metric.get("grad") else receipt
+        rows.append(
+            {
+                "id": claim.id,
+                "claim": claim.claim,
+                "yours": _shown(claim, yours),
+                "recorded": _shown(claim, recording),
+                "cited": claim.cited or "no figure",
+                "verdict": WORDS[claim.verdict],
+                "sentence": claim.sentence,
+            }
+        )
+    return rows
+
+
+def _claim(row: dict) -> Claim:
+    return Claim(**{**row, "recordings": tuple(row["recordings"]), "torch": tuple(row["torch"])})
+
+
+def _thing(metric: Mapping[str, Any], measured: Recording | Receipt) -> Receipt | dict | None:
+    """The receipt, or the other instrument's numbers, that a metric speaks of."""
+    if isinstance(measured, Receipt):
+        return None if "extra" in metric else measured
+    if "extra" in metric:
+        extra = measured.extras.get(metric["extra"])
+        return None if extra is None else _flat(extra)
+    return measured.receipt(grad=bool(metric.get("grad")))
+
+
+def _flat(nested: Mapping[str, Any], before: str = "") -> dict[str, Any]:
+    """{"a": {"b": 1}} → {"a.b": 1}."""
+    out: dict[str, Any] = {}
+    for key, value in nested.items():
+        name = f"{before}{key}"
+        out.update(_flat(value, name + ".") if isinstance(value, Mapping) else {name: value})
+    return out
+
+
+def _inside(value: float, lo: float | None, hi: float | None) -> bool:
+    return (lo is None or value >= lo * (1 - ROUNDING)) and (hi is None or value <= hi * (1 + ROUNDING))
+
+
+def _shown(claim: Claim, measured: Recording | Receipt | None) -> str:
+    if claim.metric is None:
+        return "no number"
+    if claim.metric["measure"] == "cited.rows":
+        low, high = cited_sum()
+        return f"its rows: {low:,g}–{high:,g} µs"
+    value = None if measured is None else measure(claim, measured)
+    if value is None:
+        return "not measured"
+    return f"{value:,.3g} {UNITS[claim.metric['unit']]}"

@@ -23,7 +23,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from utils import paths
     from utils.model import results
 
     try:
@@ -38,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
     except OSError as error:
         raise Refused(f"{args.file} cannot be written: {error.strerror or error}", code=1) from error
     if not args.json:
-        for note in filter(None, [paths.home_note(), *results.notes()]):
+        for note in results.notes():
             print(f"note: {note}")
     return 0
 

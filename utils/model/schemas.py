@@ -1,13 +1,14 @@
 """The written schemas of everything the course keeps in files, and the references between those files.
 
 `validate(kind, data)` judges the shape of one file by `utils/data/schema/<kind>.json` (JSON Schema, draft 2020-12).
-`load(kind)` reads and validates the committed YAML of that kind, `problems(...)` follows the references a schema cannot
+`load(kind)` reads the committed YAML of that kind, `problems(...)` follows the references a schema cannot
 see: a claim's lesson, an option's misconception, a range's stage, a term's links. Nothing here imports torch.
 """
 
 from __future__ import annotations
 
 import json
+import sys
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -83,19 +84,36 @@ def read_yaml(path: Path) -> Any:
 
 @cache
 def _validator(kind: str):
-    # jsonschema costs about 60 ms to import: only who validates pays for it.
-    from jsonschema import Draft202012Validator
-    from referencing import Registry, Resource
-
+    jsonschema, referencing = _libraries()
     path = SCHEMA_FOLDER / f"{kind}.json"
     if not path.is_file():
         known = sorted(p.stem for p in SCHEMA_FOLDER.glob("*.json"))
         raise SchemaError(f"there is no schema for {kind!r}; known: {', '.join(known)}")
     shared = json.loads((SCHEMA_FOLDER / "readings.json").read_text(encoding="utf-8"))
-    registry = Registry().with_resource(shared["$id"], Resource.from_contents(shared))
+    registry = referencing.Registry().with_resource(shared["$id"], referencing.Resource.from_contents(shared))
     schema = json.loads(path.read_text(encoding="utf-8"))
-    Draft202012Validator.check_schema(schema)
-    return Draft202012Validator(schema, registry=registry)
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return jsonschema.Draft202012Validator(schema, registry=registry)
+
+
+@cache
+def _libraries():
+    """jsonschema and referencing, imported when something is first validated, and without a grammar nobody needs.
+
+    With JupyterLab comes jsonschema's "format" extra, whose rfc3987_syntax compiles the grammar of IRIs at import: two
+    seconds on a busy laptop. No schema of ours asks for a "format", and jsonschema goes without where it is missing.
+    """
+    extra = "rfc3987_syntax"
+    hide = extra not in sys.modules
+    if hide:
+        sys.modules[extra] = None  # makes the import raise ImportError, which jsonschema expects
+    try:
+        import jsonschema
+        import referencing
+    finally:
+        if hide:
+            del sys.modules[extra]
+    return jsonschema, referencing
 
 
 def _place(path: list) -> str:
@@ -118,23 +136,18 @@ def validate(kind: str, data: Any) -> None:
 
     Kinds are the names of the files in `utils/data/schema` ("recording", "results", "ranges", "claims", …).
     """
-    from jsonschema.exceptions import best_match
-
-    error = best_match(_validator(kind).iter_errors(data))
+    error = _libraries()[0].exceptions.best_match(_validator(kind).iter_errors(data))
     if error is not None:
         raise SchemaError(f"{kind}: at {_place(list(error.absolute_path))}: {_reason(error)}")
 
 
 @cache
-def _loaded(kind: str) -> Any:
-    data = read_yaml(paths.DATA / FILES[kind])
-    validate(kind, data)
-    return data
-
-
 def load(kind: str) -> Any:
-    """The committed YAML of `kind`, validated, read once. Treat it as read-only: all callers share it."""
-    return _loaded(kind)
+    """The committed YAML of `kind`, read once. Treat it as read-only: all callers share it.
+
+    It is not validated here: the tests do that, and a lesson should not wait for it.
+    """
+    return read_yaml(paths.DATA / FILES[kind])
 
 
 def _repeated(ids: list[str], what: str) -> list[str]:
@@ -253,7 +266,9 @@ def glossary_problems(glossary: dict) -> list[str]:
 
 
 def problems() -> list[str]:
-    """Every broken reference between the committed files, in words; empty when all is well."""
+    """Every broken reference between the committed files, in words; empty when all is well. Validates them first."""
+    for kind in FILES:
+        validate(kind, load(kind))
     stages, claims, ranges = load("stages"), load("claims"), load("ranges")
     misconceptions, glossary, questions = load("misconceptions"), load("glossary"), load("questions")
     return [

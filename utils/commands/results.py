@@ -26,20 +26,30 @@ def run(args: argparse.Namespace) -> int:
     from utils.model import results
 
     try:
+        done = None
         if args.action == "export":
-            print(f"wrote {results.export(args.file)}")
+            done = f"wrote {_export(args.file)}"
         elif args.action == "import":
-            print(f"added {results.import_(args.file)} entries from {args.file}")
-        else:
-            _show(args.json)
+            done = f"added {results.import_(args.file)} entries from {args.file}"
     except results.ResultsError as error:
         raise Refused(str(error), code=1) from error
-    except OSError as error:
-        raise Refused(f"{args.file} cannot be written: {error.strerror or error}", code=1) from error
+    if done is None:
+        _show(args.json)
+    else:
+        print(done)
     if not args.json:
         for note in results.notes():
             print(f"note: {note}")
     return 0
+
+
+def _export(file: Path) -> Path:
+    from utils.model import results
+
+    try:
+        return results.export(file)
+    except OSError as error:
+        raise Refused(f"{file} cannot be written: {error.strerror or error}", code=1) from error
 
 
 def _show(as_json: bool) -> None:

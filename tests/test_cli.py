@@ -1,0 +1,279 @@
+"""The terminal entry: help without torch, one line per refusal, exit codes, pure JSON, pipes that close early."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.factories import make_receipt
+from utils import commands, paths
+from utils.__main__ import main
+from utils.commands import preflight as preflight_command
+from utils.commands import price
+from utils.measure import fingerprints, machine
+from utils.model import recordings
+from utils.model.readings import Receipt
+
+
+def run(*words: str, env: dict | None = None, **options) -> subprocess.CompletedProcess:
+    """`python -m utils WORDS…` in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-m", "utils", *words],
+        cwd=paths.REPO,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, **(env or {})},
+        check=False,
+        **options,
+    )
+
+
+# ---- help
+
+
+@pytest.mark.parametrize("words", [[], *[[name] for name in commands.COMMANDS], ["results", "export"]], ids=" ".join)
+def test_help_everywhere(words):
+    done = run(*words, "--help")
+    assert done.returncode == 0 and "usage: python -m utils" in done.stdout and done.stderr == ""
+
+
+def test_help_imports_neither_torch_nor_matplotlib_nor_numpy():
+    code = (
+        "import sys\nfrom utils.__main__ import main\n"
+        "try:\n    main(['--help'])\nexcept SystemExit:\n    pass\n"
+        "heavy = {'torch', 'matplotlib', 'numpy', 'ipywidgets', 'IPython', 'yaml', 'jsonschema'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=paths.REPO, check=True, capture_output=True)
+
+
+# ---- refusals: exit code and one line
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        ([], 2, "COMMAND"),
+        (["fly"], 2, "invalid choice: 'fly'"),
+        (["price", "--device", "tpu"], 2, "invalid choice: 'tpu'"),
+        (["price", "--colour"], 2, "unrecognized arguments: --colour"),
+        (["record", "--device", "mps"], 2, "invalid choice: 'mps'"),
+        (["verify"], 2, "FILE"),
+        (["verify", "there-is-no-such-file.json"], 2, "No such file"),
+        (["results", "import", "there-is-no-such-file.json"], 1, "no file"),
+        (["results", "steal"], 2, "invalid choice: 'steal'"),
+        (["price", "--recorded", "atlantis"], 2, "no recording is called 'atlantis'"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_bad_input_costs_one_line(words, code, said, capsys):
+    try:
+        returned = main(words)
+    except SystemExit as exit:  # argparse's own way out
+        returned = exit.code
+    out, err = capsys.readouterr()
+    assert returned == code
+    assert said in err and err.startswith("error: ") and len(err.splitlines()) == 1
+    assert out == ""
+
+
+def test_a_refusal_in_a_process_of_its_own():
+    done = run("price", "--device", "tpu")
+    assert done.returncode == 2 and done.stdout == "" and len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("command", ["price", "record"])
+def test_cuda_without_cuda_is_refused_in_one_line(command, monkeypatch, capsys):
+    monkeypatch.setattr(fingerprints, "gpu", lambda: fingerprints.Gpu(problem="no GPU"))
+    assert main([command, "--device", "cuda"]) == 2
+    said = capsys.readouterr()
+    assert said.out == "" and said.err.startswith("error: no CUDA here (no GPU)") and len(said.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"format": "something else"}', "[1, 2]", "\x00\x01", '{"where": 3, "receipts": []}'])
+def test_a_file_that_is_no_recording_is_refused_with_the_reason(tmp_path, text, capsys):
+    file = tmp_path / "strange.json"
+    file.write_text(text)
+    assert main(["verify", str(file)]) == 1
+    said = capsys.readouterr()
+    assert "strange.json" in said.out + said.err
+    assert "Traceback" not in said.err
+
+
+def test_a_missing_package_is_named_not_thrown(monkeypatch, capsys):
+    def needs(args):
+        raise ModuleNotFoundError("No module named 'platformdirs'", name="platformdirs")
+
+    monkeypatch.setattr(preflight_command, "run", needs)
+    assert main(["preflight"]) == 1
+    assert capsys.readouterr().err == "error: the package 'platformdirs' is missing; `make lab` installs what the course needs\n"
+
+
+def test_an_interrupt_is_130(monkeypatch, capsys):
+    def interrupted(args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(preflight_command, "run", interrupted)
+    assert main(["preflight"]) == 130
+    assert capsys.readouterr().err == "interrupted\n"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a POSIX pipe")
+def test_a_reader_that_goes_away_is_no_error_message():
+    read, write = os.pipe()
+    os.close(read)
+    with subprocess.Popen(
+        [sys.executable, "-m", "utils", "results"], cwd=paths.REPO, stdout=write, stderr=subprocess.PIPE, text=True
+    ) as process:
+        os.close(write)
+        errors = process.communicate(timeout=60)[1]
+    assert errors == "" and process.returncode == 1
+
+
+# ---- preflight
+
+
+def test_preflight_as_json_is_the_table():
+    found = machine.preflight()
+    again = json.loads(json.dumps(found.to_dict()))
+    assert again["rows"] == found.rows() and again["where"] == machine.fingerprint()
+    text = " ".join(preflight_command.text(found, 4000).split())
+    for row in again["rows"]:
+        for cell in row.values():
+            assert " ".join(cell.split()) in text
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120, 200])
+def test_the_table_keeps_to_the_terminal(columns):
+    lines = preflight_command.text(machine.preflight(), columns).splitlines()
+    assert max(map(len, lines[:-1])) <= columns + 4
+
+
+def test_preflight_in_a_process_of_its_own_prints_only_json():
+    done = run("preflight", "--json", env={"ONE_ADD_NO_COMPILER": "1", "ONE_ADD_CORES": "1"})
+    assert done.returncode == 0
+    said = json.loads(done.stdout)
+    assert said["can"]["compile"] is False and said["where"]["cores"] == 1
+    assert any("override ONE_ADD_CORES=1" in row["found"] for row in said["rows"])
+
+
+def test_a_terminal_that_knows_only_ascii_gets_its_table():
+    done = run("preflight", env={"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"})
+    assert done.returncode == 0 and "Traceback" not in done.stderr and "CPU" in done.stdout
+
+
+# ---- price
+
+
+@pytest.fixture
+def receipt(monkeypatch) -> Receipt:
+    made = make_receipt("cpu")
+    monkeypatch.setattr(price, "measure", lambda device, grad: make_receipt(device, grad) if grad else made)
+    return made
+
+
+def test_price_prints_every_stage_the_rest_and_what_it_adds_up_to(receipt, capsys):
+    assert main(["price", "--recorded", "none"]) == 0
+    said = capsys.readouterr().out
+    from utils.show import catalogue, tables
+
+    for stage in receipt.stages:
+        assert catalogue.title(stage.stage) in said and tables.format_ns(stage.isolate) in said
+    assert "context" in said and tables.format_ns(receipt.context_ns) in said and tables.format_ns(receipt.total_ns) in said
+    notes = tables.receipt_table(receipt).notes
+    assert len(notes) >= 2 and all(note in said for note in notes), "the A/A error, the machine and the state"
+    assert "view alive" in said and "after 79 other ops" in said and "first add of the process" in said
+    assert "█" in said
+
+
+def test_price_as_json_is_the_receipt_and_its_sums(receipt, capsys):
+    assert main(["price", "--json", "--recorded", "none"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    again = Receipt.from_dict(said["receipt"])
+    assert again.total_ns == pytest.approx(receipt.total_ns, rel=1e-4) and len(again.stages) == len(receipt.stages)
+    sums = said["summary"]
+    assert sums["stage_sum_ns"] + sums["context_ns"] == pytest.approx(sums["total_ns"], abs=0.05)
+    assert sums["coverage"] == pytest.approx(sums["stage_sum_ns"] / sums["total_ns"], abs=1e-3)
+
+
+def test_price_with_grad_has_the_autograd_node(receipt, capsys):
+    assert main(["price", "--grad", "--recorded", "none"]) == 0
+    assert "autograd node" in capsys.readouterr().out
+
+
+def test_the_recording_stands_beside_with_its_label(receipt, monkeypatch, capsys):
+    gpu = make_receipt("cuda", source="recorded")
+    recording = recordings.Recording("h200-torch2.11", gpu.date, gpu.where, {"cuda": gpu})
+    monkeypatch.setattr(recordings, "best", lambda device="cuda", folder=None: recording)
+    assert main(["price"]) == 0
+    said = capsys.readouterr().out
+    from utils.show import tables
+
+    assert "NVIDIA H200" in said and "recorded" in said and tables.format_ns(gpu.stage("kernel").isolate) in said
+
+
+def test_without_a_compiler_the_rungs_and_a_clear_sentence(monkeypatch, capsys):
+    monkeypatch.setattr(price, "measure", lambda device, grad: make_receipt(device, grad, compiler=False))
+    recorded = make_receipt("cpu", source="recorded")
+    recording = recordings.Recording("cpu-2core-torch2.13", recorded.date, recorded.where, {"cpu": recorded})
+    monkeypatch.setattr(recordings, "best", lambda device="cuda", folder=None: recording if device == "cpu" else None)
+    assert main(["price"]) == 0
+    said = capsys.readouterr().out
+    assert "no C++ compiler was found" in said and "recorded, not yours" in said
+    live, shown = said.split("recorded, not yours", 1)
+    assert "not measured" in live and "not measured" not in shown
+
+
+@pytest.mark.parametrize(
+    ("ns", "whole", "cells"),
+    [(0.0, 100.0, 0), (-5.0, 100.0, 0), (100.0, 100.0, 24), (50.0, 100.0, 12), (0.01, 100.0, 1), (None, 1.0, 0)],
+)
+def test_bars_are_to_scale(ns, whole, cells):
+    assert len(price.bar(ns, whole)) == cells
+
+
+def test_bars_never_outgrow_their_column_and_never_shrink_as_prices_grow():
+    widths = [len(price.bar(float(ns), 1000.0)) for ns in range(1, 3000, 7)]
+    assert max(widths) == price.BAR and widths == sorted(widths)
+
+
+def test_json_refuses_what_is_not_json():
+    with pytest.raises(ValueError):
+        commands.print_json({"ns": float("inf")})
+
+
+# ---- results and figures
+
+
+def test_results_travel_in_a_file(tmp_path):
+    mine, theirs = {"ONE_ADD_HOME": str(tmp_path / "mine")}, {"ONE_ADD_HOME": str(tmp_path / "theirs")}
+    code = "from utils.model import results; "
+    code += "results.record('race.demo', {'device': 'cpu', 'value': 41.5}, where={'torch': '2.13.0', 'cpu': 'x'})"
+    subprocess.run([sys.executable, "-c", code], cwd=paths.REPO, env={**os.environ, **mine}, check=True)
+    file = str(tmp_path / "carried.json")
+    assert run("results", "export", file, env=mine).returncode == 0
+    assert "added 1 entries" in run("results", "import", file, env=theirs).stdout
+    assert "added 0 entries" in run("results", "import", file, env=theirs).stdout
+    shown = json.loads(run("results", "--json", env=theirs).stdout)
+    assert shown["rows"] == {"race.demo": 1} and shown["machines"] == 1
+
+
+def test_a_foreign_file_is_not_imported(tmp_path, capsys):
+    file = tmp_path / "foreign.json"
+    file.write_text('{"hello": 1}')
+    assert main(["results", "import", str(file)]) == 1
+    assert capsys.readouterr().err.startswith("error: ")
+
+
+def test_figures_writes_where_it_is_told_or_says_what_is_missing(tmp_path, capsys):
+    code = main(["figures", "--out", str(tmp_path)])
+    said = capsys.readouterr()
+    if recordings.available():
+        assert code == 0 and (tmp_path / "receipt-light.svg").read_text().startswith("<")
+    else:
+        assert code == 1 and "make record" in said.err

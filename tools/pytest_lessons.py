@@ -18,17 +18,22 @@ NBVAL = (
 
 
 def pytest_configure(config):
-    """Give the run a reader's folder of its own: no test ever touches anyone's results."""
-    if "ONE_ADD_HOME" not in os.environ:
+    """Give the run a reader's folder of its own, whatever the environment says: no test touches anyone's results."""
+    if not hasattr(config, "_one_add_home"):
         config._one_add_home = tempfile.TemporaryDirectory(prefix="one-add-home-", ignore_cleanup_errors=True)
+        config._one_add_home_before = os.environ.get("ONE_ADD_HOME")
         os.environ["ONE_ADD_HOME"] = config._one_add_home.name
 
 
 def pytest_unconfigure(config):
-    home = getattr(config, "_one_add_home", None)
-    if home is not None:
+    home = config.__dict__.pop("_one_add_home", None)
+    if home is None:
+        return
+    if config._one_add_home_before is None:
         os.environ.pop("ONE_ADD_HOME", None)
-        home.cleanup()
+    else:
+        os.environ["ONE_ADD_HOME"] = config._one_add_home_before
+    home.cleanup()
 
 
 def see_dead_kernels() -> None:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-import yaml
-
-from utils import paths
+from utils.model import schemas
 
 
 @dataclass(frozen=True)
@@ -19,24 +17,24 @@ class Stage:
 
 
 @lru_cache(maxsize=1)
-def _file() -> dict:
-    return yaml.safe_load((paths.DATA / "stages.yml").read_text(encoding="utf-8"))
-
-
-@lru_cache(maxsize=1)
 def groups() -> dict[str, str]:
     """Group id → title, in the order in which the groups run."""
-    return {g["id"]: g["title"] for g in _file()["groups"]}
+    return {g["id"]: g["title"] for g in schemas.load("stages")["groups"]}
 
 
 @lru_cache(maxsize=1)
 def stages() -> dict[str, Stage]:
     """Stage id → Stage, in the order in which the stages run."""
-    return {s["id"]: Stage(s["id"], s["group"], s["title"], s["what"]) for s in _file()["stages"]}
+    return {s["id"]: Stage(s["id"], s["group"], s["title"], s["what"]) for s in schemas.load("stages")["stages"]}
 
 
-def title(stage_id: str) -> str:
-    """The title of a stage; an id that the catalogue does not know (a recording from another version) is its own title."""
+def title(stage_id: str, device: str = "cpu") -> str:
+    """The title of a stage; an id that the catalogue does not know (a recording from another version) is its own title.
+
+    On "cuda" the host only launches the kernel, and the title says so.
+    """
+    if stage_id == "kernel" and device == "cuda":
+        return "kernel launch"
     known = stages().get(stage_id)
     return known.title if known else stage_id
 

@@ -10,7 +10,8 @@ import html
 from collections.abc import Callable, Sequence
 
 from utils.model.readings import Race, Receipt
-from utils.show import catalogue, theme
+from utils.model.recordings import receipt_label
+from utils.show import catalogue
 from utils.show.tables import format_ns, format_share, significant
 
 Part = str | Callable[[], str]
@@ -55,7 +56,7 @@ def _sum(receipt: Receipt, ids: Sequence[str]) -> float | None:
 
 
 def _place(receipt: Receipt) -> str:
-    return "On this machine" if receipt.source == "live" else f"In the recording ({theme.label(receipt)})"
+    return "On this machine" if receipt.source == "live" else f"In the recording ({receipt_label(receipt)})"
 
 
 def share(
@@ -121,7 +122,7 @@ def difference(race: Race, a: str, b: str, *, guess=None) -> Sentence:
 
 def adds_up(receipt: Receipt, *, guess=None) -> Sentence:
     """How much of the whole price the stages explain, and what is left as context."""
-    missing = [catalogue.title(s.stage) for s in receipt.stages if s.ns is None]
+    missing = [catalogue.title(s.stage, receipt.device) for s in receipt.stages if s.ns is None]
     words = (
         f"{_place(receipt)} the stages add up to {format_ns(receipt.stage_sum_ns)} of {format_ns(receipt.end_to_end)}: "
         f"{format_share(receipt.stage_sum_ns, receipt.total_ns)}. "

@@ -6,9 +6,11 @@ apart by hatch, edge and label, and never share an unlabelled axis. matplotlib i
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 
 from utils.model.readings import Race, Reading, Receipt
+from utils.model.recordings import receipt_label
 from utils.show import catalogue, tables, theme
 from utils.show.picture import Picture, to_svg
 from utils.show.tables import Table, format_band, format_ns, format_share
@@ -104,14 +106,21 @@ def _paint_bars(axes, rows: list[_Row], *, factor: float, unit: str, title: str,
     axes.set_ylim(len(rows) - 0.4, -0.8)
     axes.set_xlabel(unit)
     if title:
-        axes.set_title(title)
+        axes.set_title(title, fontsize=9, fontweight="normal", color=theme.MUTED)
     if log:
         axes.set_xscale("log")
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
         axes.set_xlim(min(shown) / 3, far * 6)
     else:
         axes.set_xlim(min([0.0, *shown]) * 1.05, far * 1.16)
     axes.grid(axis="x", color=theme.GRID, linewidth=0.6)
     axes.set_axisbelow(True)
+
+
+def _headline(figure, title: str) -> None:
+    """The figure's title over its whole width, in as many lines as it needs."""
+    if title:
+        figure.suptitle(textwrap.fill(title, 92), x=0.01, ha="left", fontsize=11, fontweight="bold")
 
 
 def _height(rows: int) -> float:
@@ -137,7 +146,7 @@ def bar(
         return compare(parts, title=title)
     if isinstance(parts, Receipt):
         titles = {**catalogue.groups(), "context": "context"}
-        source = source or theme.label(parts)
+        source = source or receipt_label(parts)
         error_ns = parts.aa_error * parts.total_ns if error_ns is None else error_ns
         ids = list(tables.group_prices(parts))
         colours = [theme.GROUP_COLOURS.get(i, theme.GREY) for i in ids]
@@ -164,7 +173,8 @@ def bar(
         marks = []
         if guess is not None and guess.number is not None and guess.unit in (unit, "ns" if unit is None else None):
             marks.append((guess.number, "your guess"))
-        _paint_bars(axes, rows, factor=factor, unit=axis, title=title, marks=marks)
+        _paint_bars(axes, rows, factor=factor, unit=axis, title=source, marks=marks)
+        _headline(figure, title)
 
     table = Table(
         [
@@ -180,7 +190,7 @@ def bar(
         [source] if source else [],
     )
     alt = f"Bar chart{f': {title}' if title else ''}. " + "; ".join(f"{r.name} {r.text}" for r in rows) + f". {source}"
-    return Picture(_drawn(paint, _height(len(rows))), alt, table, source)
+    return Picture(_drawn(paint, _height(len(rows))), alt, table)
 
 
 def _trim(columns: dict, rows: list[_Row]) -> dict:
@@ -203,11 +213,11 @@ def stage_bars(receipt: Receipt, beside: Receipt | None = None, *, group: str | 
         axes = list(axes) if len(receipts) > 1 else [axes]
         for ax, one, rows in zip(axes, receipts, panels, strict=True):
             factor, unit = _unit([r.value for r in rows])
-            _paint_bars(ax, rows, factor=factor, unit=unit, title=theme.label(one))
-        figure.suptitle(heading, x=0.01, ha="left", fontsize=11, fontweight="bold")
+            _paint_bars(ax, rows, factor=factor, unit=unit, title=receipt_label(one))
+        _headline(figure, heading)
 
     alt = f"{heading}. " + " ".join(
-        f"{theme.label(one)}: " + "; ".join(f"{r.name} {r.text}" for r in rows) + "."
+        f"{receipt_label(one)}: " + "; ".join(f"{r.name} {r.text}" for r in rows) + "."
         for one, rows in zip(receipts, panels, strict=True)
     )
     table = tables.receipt_table(receipt, beside, group)
@@ -228,7 +238,7 @@ def _stage_rows(receipt: Receipt, group: str | None) -> list[_Row]:
         )
         rows.append(
             _Row(
-                catalogue.title(stage.stage),
+                catalogue.title(stage.stage, receipt.device),
                 stage.ns,
                 stage.isolate.band if stage.isolate else None,
                 theme.GROUP_COLOURS.get(of, theme.GREY),
@@ -288,11 +298,12 @@ def compare(race: Race, *, title: str = "", truth: str | None = None, source: st
     axis = f"{unit} a call, {race.clock} clock" + (", logarithmic axis" if log else "")
 
     def paint(figure, axes) -> None:
-        _paint_bars(axes, rows, factor=factor, unit=axis, title=title, log=log)
+        _paint_bars(axes, rows, factor=factor, unit=axis, title=source, log=log)
+        _headline(figure, title)
 
     alt = f"Bar chart{f': {title}' if title else ''}. " + "; ".join(f"{r.name} {r.text}" for r in rows) + "."
     table = tables.race_table(race, truth, title)
-    return Picture(_drawn(paint, _height(len(rows))), alt, table, source)
+    return Picture(_drawn(paint, _height(len(rows))), alt, table)
 
 
 # ------------------------------------------------------------------------------------------------ the strip
@@ -311,16 +322,16 @@ def price_strip(lit: Sequence[str] = (), receipt: Receipt | None = None, *, to_s
     if receipt is None:
         receipt = recorded_receipt("cpu")
     parts = [(s.stage, s.ns) for s in receipt.stages if s.ns is not None]
-    missing = [catalogue.title(s.stage) for s in receipt.stages if s.ns is None]
+    missing = [catalogue.title(s.stage, receipt.device) for s in receipt.stages if s.ns is None]
     context = receipt.context_ns
-    pieces = [(catalogue.title(i), catalogue.group_of(i), ns) for i, ns in parts]
+    pieces = [(catalogue.title(i, receipt.device), catalogue.group_of(i), ns) for i, ns in parts]
     if context > 0:
         pieces.append(("context", "context", context))
     widths = [ns if to_scale else 1.0 for _, _, ns in pieces]
     whole = sum(widths)
 
     def paint(figure, axes) -> None:
-        left, spans = 0.0, {}
+        left = 0.0
         for (_, group, _), width in zip(pieces, widths, strict=True):
             on = group in lit
             axes.barh(
@@ -333,23 +344,18 @@ def price_strip(lit: Sequence[str] = (), receipt: Receipt | None = None, *, to_s
                 edgecolor=theme.INK if on else theme.GREY,
                 linewidth=0.5,
             )
-            start, _ = spans.get(group, (left, left))
-            spans[group] = (start, left + width)
             left += width
-        for group, (start, end) in _runs(pieces, widths):
+        taken: list[tuple[float, float]] = []
+        runs = _runs(pieces, widths)
+        for group, (start, end) in sorted(runs, key=lambda run: (run[0] not in lit, run[0] == "context")):
             on = group in lit
             name = {**known, "context": "context"}.get(group, group)
-            if on or (end - start) / whole > 0.09:
-                axes.annotate(
-                    name,
-                    ((start + end) / 2, -0.62),
-                    ha="center",
-                    va="top",
-                    fontsize=8,
-                    annotation_clip=False,
-                    color=theme.INK if on else theme.MUTED,
-                    fontweight="bold" if on else "normal",
-                )
+            half = len(name) * (0.0046 if on else 0.0043) * whole
+            middle = min(max((start + end) / 2, half), whole - half)
+            if all(middle + half < low or middle - half > high for low, high in taken):
+                taken.append((middle - half, middle + half))
+                weight, colour = ("bold", theme.INK) if on else ("normal", theme.MUTED)
+                axes.text(middle, -0.62, name, ha="center", va="top", fontsize=8, color=colour, fontweight=weight)
         axes.set_xlim(0, whole)
         axes.set_ylim(-1.5, 0.55)
         axes.axis("off")
@@ -368,7 +374,7 @@ def price_strip(lit: Sequence[str] = (), receipt: Receipt | None = None, *, to_s
         }
         for title, group, ns in pieces
     ]
-    label = theme.label(receipt)
+    label = receipt_label(receipt)
     scale = f"to scale: {format_ns(receipt.end_to_end)} from end to end" if to_scale else "not to scale"
     return Picture(
         _drawn(paint, 0.62),
@@ -396,10 +402,10 @@ def recorded_receipt(kind: str = "cpu", grad: bool = False) -> Receipt:
     from utils.model import recordings
 
     recording = recordings.best(kind)
-    key = f"{kind}_grad" if grad else kind
-    if recording is None or key not in recording.receipts:
-        raise LookupError(f"no recording with a receipt for {key!r}: `make record` makes one")
-    return recording.receipts[key]
+    receipt = recording.receipt(kind, grad) if recording is not None else None
+    if receipt is None:
+        raise LookupError(f"no recording holds a receipt of {kind}{' with grad' if grad else ''}: `make record` makes one")
+    return receipt
 
 
 # ------------------------------------------------------------------------------------------------ curves, ladder, lanes
@@ -459,12 +465,11 @@ def curve(
             ax.set_ylim(bottom=0)
             ax.set_xlabel(x)
             ax.set_ylabel(f"{unit} an add")
-            ax.set_title(where)
+            ax.set_title(textwrap.fill(where, 92 // len(panels)), fontsize=9, fontweight="normal", color=theme.MUTED)
             ax.grid(color=theme.GRID, linewidth=0.6)
             if len(series) > 1:
                 ax.legend()
-        if title:
-            figure.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold")
+        _headline(figure, title)
 
     rows = [
         {"where": where, "series": name, "n": n, "price": reading, "band": format_band(reading)}
@@ -505,10 +510,11 @@ def ladder(receipt: Receipt, *, title: str = "") -> Picture:
     error = receipt.aa_error * receipt.total_ns
     rows.append(_Row("same code twice (A/A)", error, None, theme.GREY, text=f"differs by {format_ns(error)}"))
     factor, unit = _unit([r.value for r in rows])
-    heading = title or f"The ladder down to the kernel ({theme.label(receipt)})"
+    heading = title or "The ladder down to the kernel"
 
     def paint(figure, axes) -> None:
-        _paint_bars(axes, rows, factor=factor, unit=f"{unit} a call", title=heading)
+        _paint_bars(axes, rows, factor=factor, unit=f"{unit} a call", title=receipt_label(receipt))
+        _headline(figure, heading)
         axes.set_xlim(right=max(r.value * factor for r in rows) * 1.55)
 
     if receipt.ladder_groups:
@@ -535,7 +541,7 @@ def ladder(receipt: Receipt, *, title: str = "") -> Picture:
                 "agrees": "agrees",
             },
             "Each step of the ladder beside the stages that should fill it",
-            [theme.label(receipt)],
+            [receipt_label(receipt)],
         )
     else:
         table = Table([{"rung": r.name, "price": r.text} for r in rows], caption=heading)
@@ -590,8 +596,7 @@ def timeline(host_lane: Sequence[Span], device_lane: Sequence[Span], *, title: s
         axes.set_ylim(len(lanes) - 0.5, -0.5)
         axes.set_xlim(0, far * 1.02)
         axes.set_xlabel(unit)
-        if title:
-            axes.set_title(title)
+        _headline(figure, title)
 
     rows = [
         {

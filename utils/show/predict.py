@@ -13,16 +13,12 @@ has answered or pressed Skip. In a Run All nobody answers: everything computes a
 from __future__ import annotations
 
 import html
-import math
-import re
 from collections.abc import Mapping, Sequence
 
 from utils.show import widgets
 from utils.show.explain import Sentence
-from utils.show.tables import Table, significant
-
-TIME_UNITS = {"ns": 1.0, "us": 1e3, "µs": 1e3, "μs": 1e3, "ms": 1e6, "s": 1e9}
-_NUMBER = re.compile(r"\s*([+\-−]?)\s*(\d+(?:[.,]\d+)*|[.,]\d+)\s*(.*?)\s*")
+from utils.show.numbers import format_number, parse_number
+from utils.show.tables import Table
 
 _guesses: dict[str, Guess] = {}
 
@@ -92,7 +88,7 @@ class Guess:
     def answer_text(self) -> str:
         if self.number is None:
             return self.answer or ""
-        return f"{significant(self.number, 4)} {self.unit}".rstrip()
+        return f"{format_number(self.number)} {self.unit}".rstrip()
 
     @property
     def said(self) -> str:
@@ -133,32 +129,24 @@ class Guess:
         return parse_number(raw, self.unit, self.low, self.high)
 
     def _store(self, *, skipped: bool) -> str:
-        """Keep the answer in the reader's results; "" or, when that failed, the reason (the answer is kept in this session)."""
+        """Keep the answer in the reader's results; "", or what they have to say about the file (moved, not writable)."""
         from utils.model import results
 
-        try:
-            results.predict(self.id, self.answer, unit=self.unit or None, skipped=skipped)
-        except (OSError, ValueError) as error:
-            return f"It could not be written to your results, so it lasts for this session only: {error}"
-        return ""
+        results.predict(self.id, self.answer, unit=self.unit or None, skipped=skipped)
+        return " ".join(f"{note[0].upper()}{note[1:]}." for note in results.notes())
 
     def _recall(self) -> None:
-        """Take over the answer kept in an earlier session, if it still fits the question."""
+        """Take over the first answer kept in an earlier session, if it still fits the question."""
         from utils.model import results
 
-        try:
-            kept = next((p for p in results.predictions() if p["id"] == self.id and not p["skipped"]), None)
-        except (OSError, ValueError) as error:
-            self.note = f"Your results could not be read: {error}"
-            return
-        if kept is None:
-            return
         texts = [text for _, text in self.options]
-        answer = kept["answer"]
-        fits = answer in texts if texts else isinstance(answer, (int, float)) and not isinstance(answer, bool)
-        if fits and (kept.get("unit") or "") == self.unit:
-            self.answer = answer if texts else float(answer)
-            self.note = f"{self.said} (kept on {kept['date'][:10]})"
+        for kept in results.predictions(self.id):
+            answer = kept["answer"]
+            fits = answer in texts if texts else isinstance(answer, (int, float)) and not isinstance(answer, bool)
+            if not kept["skipped"] and fits and (kept.get("unit") or "") == self.unit:
+                self.answer = answer if texts else float(answer)
+                self.note = f"{self.said} (kept on {kept['date'][:10]})"
+                return
 
     # -------------------------------------------------------------------- showing
 
@@ -191,8 +179,8 @@ class Guess:
             raise ValueError(f"{right!r} is none of the options of prediction {self.id!r}")
         if self.answer == right_text:
             return "That is what was measured here."
-        named = misconceptions().get(self.choice)
-        belief = f"The idea behind that answer has a name, “{named['name']}”: {named['truth']}" if named else ""
+        chosen = next(i for i, text in self.options if text == self.answer)
+        belief = misconception(chosen) if chosen else ""
         return f"What was measured here: {right_text}. {belief}".rstrip()
 
     def text(self) -> str:
@@ -215,46 +203,14 @@ class Guess:
         return widgets.bundle(self._panel.widget, self._fallback(), f"{self.question} (answer by running this cell)")
 
 
-def parse_number(raw: str, unit: str = "", low: float | None = None, high: float | None = None) -> float:
-    """The number in `raw` ("80", "80 %", "0,5", "1.2 µs") in `unit`. Raises ValueError with what to write instead."""
-    example = f"a number, for example {significant(_example(low, high), 2)}{f' {unit}' if unit else ''}"
-    match = _NUMBER.fullmatch(raw)
-    if match is None:
-        raise ValueError(f"“{raw}” is not a number: write {example}." if raw else f"Write {example} first.")
-    sign, digits, given = match.groups()
-    if digits.count(",") + digits.count(".") > 1 or re.fullmatch(r"\d{1,3},\d{3}", digits):
-        raise ValueError(f"“{raw}” can be read in two ways: write it without separators, with a point before the decimals.")
-    value = float(digits.replace(",", ".")) * (-1.0 if sign in ("-", "−") else 1.0)
-    if given and given != unit:
-        if given not in TIME_UNITS or unit not in TIME_UNITS:
-            raise ValueError(f"The answer is wanted in {unit or 'plain numbers'}, not in “{given}”: write {example}.")
-        value *= TIME_UNITS[given] / TIME_UNITS[unit]
-    if not math.isfinite(value):
-        raise ValueError(f"“{raw}” is too large: write {example}.")
-    if (low is not None and value < low) or (high is not None and value > high):
-        floor = f"at least {significant(low, 4)}" if low is not None else ""
-        roof = f"at most {significant(high, 4)}" if high is not None else ""
-        raise ValueError(
-            f"“{raw}” cannot be: the answer is {' and '.join(b for b in (floor, roof) if b)}{f' {unit}' if unit else ''}."
-        )
-    return value
+def misconception(misconception_id: str) -> str:
+    """What to tell a reader who fell for it: its name and what is true instead. LookupError for an id that is not in the file."""
+    from utils.model import schemas
 
-
-def _example(low: float | None, high: float | None) -> float:
-    """A number inside the bounds that hints at nothing: their middle, else 42."""
-    if low is not None and high is not None:
-        return (low + high) / 2
-    return 42.0 if (low is None or low <= 42) and (high is None or high >= 42) else (low if low is not None else high)
-
-
-def misconceptions() -> dict[str, dict]:
-    """Misconception id → its row in `utils/data/misconceptions.yml`."""
-    import yaml
-
-    from utils import paths
-
-    rows = yaml.safe_load((paths.DATA / "misconceptions.yml").read_text(encoding="utf-8"))["misconceptions"]
-    return {row["id"]: row for row in rows}
+    for row in schemas.load("misconceptions")["misconceptions"]:
+        if row["id"] == misconception_id:
+            return f"The idea behind that answer has a name, “{row['name']}”: {row['truth']}"
+    raise LookupError(f"no such misconception: {misconception_id!r}")
 
 
 # ------------------------------------------------------------------------------------------------ the fold
@@ -368,9 +324,8 @@ class _Panel:
         if guess.options:
             self.field = w.RadioButtons(options=[text for _, text in guess.options], value=None, layout=w.Layout(width="auto"))
         else:
-            self.field = w.Text(description=f"In {guess.unit}" if guess.unit else "Answer", placeholder="your answer")
+            self.field = widgets.number_field(guess.unit, lambda: guess.give(self.field.value))
             self.field.observe(lambda change: self._typed(), "value")
-            self._on_enter()
         self.answer = w.Button(description="Answer", button_style="primary", tooltip="Keep this as your prediction")
         self.skip = w.Button(description="Skip", tooltip="Open the figure without a prediction")
         self.note = w.HTML()
@@ -385,14 +340,6 @@ class _Panel:
         """Typing takes the complaint about the last input away."""
         if self.guess.skipped and not self.guess.open:
             self.note.value = ""
-
-    def _on_enter(self) -> None:
-        """Enter in the field answers. ipywidgets 8 warns about the only call that both versions have."""
-        import warnings
-
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)
-            self.field.on_submit(lambda _: self.guess.give(self.field.value))
 
     def refresh(self) -> None:
         guess = self.guess

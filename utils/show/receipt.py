@@ -15,6 +15,7 @@ from pathlib import Path
 
 from utils import paths
 from utils.model.readings import Receipt
+from utils.model.recordings import receipt_label
 from utils.show import catalogue, theme
 from utils.show.picture import Picture
 from utils.show.tables import Table, format_ns, format_share
@@ -74,9 +75,9 @@ def _stage_segments(receipt: Receipt) -> tuple[Segment, ...]:
     for stage in receipt.stages:
         if stage.ns is None:
             continue
-        group, title = catalogue.group_of(stage.stage), catalogue.title(stage.stage)
+        group, title = catalogue.group_of(stage.stage), catalogue.title(stage.stage, receipt.device)
         if stage.stage == "kernel":  # on a GPU the host only launches it; the addition runs in the other lane
-            group, title = ("launch", "kernel launch") if receipt.device == "cuda" else ("kernel", "the addition itself")
+            group, title = ("launch", title) if receipt.device == "cuda" else (group, "the addition itself")
         out.append(Segment(stage.stage, group, title, at, stage.ns))
         at += stage.ns
     if receipt.context_ns > 0:
@@ -89,7 +90,7 @@ def _missing(receipt: Receipt) -> tuple[str, ...]:
 
 
 def _cpu_rows(receipt: Receipt, recording: str, prefix: str) -> list[Row]:
-    label, total = theme.label(receipt), receipt.total_ns
+    label, total = receipt_label(receipt), receipt.total_ns
     kernel = next((s.ns for s in receipt.stages if s.stage == "kernel"), None)
     share = "" if kernel is None else f"The addition itself is {format_share(kernel, total)} of it."
     over = receipt.stage_sum_ns - total
@@ -128,7 +129,7 @@ def _cpu_rows(receipt: Receipt, recording: str, prefix: str) -> list[Row]:
 
 
 def _gpu_rows(receipt: Receipt, recording: str, prefix: str) -> list[Row]:
-    label, total = theme.label(receipt), receipt.total_ns
+    label, total = receipt_label(receipt), receipt.total_ns
     kernel, captured = (receipt.device_time.get(name) for name in ("kernel", "captured"))
     host = Lane("host", _stage_segments(receipt))
     lanes, sentence = [host], "The kernel's own time was not recorded."

@@ -11,7 +11,8 @@ import math
 from collections.abc import Mapping, Sequence
 
 from utils.model.readings import Difference, Race, Reading, Receipt
-from utils.show import catalogue, theme
+from utils.model.recordings import receipt_label
+from utils.show import catalogue
 
 NOTHING = "–"
 
@@ -167,7 +168,7 @@ class Table:
 
 def _notes(receipt: Receipt) -> list[str]:
     return [
-        f"{theme.label(receipt)} · same code twice differs by {_percent(receipt.aa_error)}",
+        f"{receipt_label(receipt)} · same code twice differs by {_percent(receipt.aa_error)}",
         f"State: {'; '.join(receipt.state)}." if receipt.state else "",
         *receipt.notes,
     ]
@@ -184,7 +185,7 @@ def receipt_table(receipt: Receipt, beside: Receipt | None = None, group: str | 
             continue
         rows.append(
             {
-                "stage": catalogue.title(stage.stage),
+                "stage": catalogue.title(stage.stage, receipt.device),
                 "group": catalogue.groups().get(catalogue.group_of(stage.stage), ""),
                 "alone": format_ns(stage.isolate) if stage.isolate else f"not measured: {stage.why_missing or 'no reason given'}",
                 "band": format_band(stage.isolate),
@@ -224,7 +225,7 @@ def receipt_table(receipt: Receipt, beside: Receipt | None = None, group: str | 
     notes = [note for note in _notes(receipt) if note]
     if beside is not None:
         columns["beside"] = "recorded" if beside.source != "live" else "live"
-        notes.append(f"Last column: {theme.label(beside)}")
+        notes.append(f"Last column: {receipt_label(beside)}")
     name = "with grad" if receipt.grad else "without grad"
     return Table(rows, columns, f"What each stage of {receipt.op} costs ({receipt.device}, {name})", notes)
 
@@ -263,7 +264,7 @@ def group_table(receipt: Receipt, beside: Receipt | None = None) -> Table:
     notes = [note for note in _notes(receipt) if note]
     if beside:
         columns |= {"beside": "recorded" if beside.source != "live" else "live", "beside_share": "its share"}
-        notes.append(f"Last columns: {theme.label(beside)}")
+        notes.append(f"Last columns: {receipt_label(beside)}")
     return Table(rows, columns, f"{receipt.op} in five groups ({receipt.device})", notes)
 
 

@@ -7,8 +7,6 @@ own light card, because an inline picture cannot follow the page's theme everywh
 
 from __future__ import annotations
 
-import re
-
 ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILION, PURPLE = "#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7"
 INK, MUTED, CARD, GRID, GREY = "#1B1F24", "#57606A", "#FFFFFF", "#D8DEE4", "#B6BDC5"
 
@@ -47,22 +45,3 @@ RC = {
     "axes.facecolor": CARD,
     "legend.frameon": False,
 }
-
-
-def where_label(where: dict, source: str, date: str) -> str:
-    """One line that says where numbers come from: "recorded · NVIDIA H200 · driver 570.86 · torch 2.11.0 · 2026-11-29".
-
-    `where` is a fingerprint; its "device" decides whether the GPU or the CPU is named.
-    """
-    if where.get("device") == "cuda" and where.get("gpu"):
-        device = where["gpu"] + (f" · driver {where['driver']}" if where.get("driver") else "")
-    else:
-        name = re.sub(r"\((R|TM)\)|\bCPU\b|@.*$", "", where.get("cpu") or "unknown CPU")
-        device = (f"{where['cores']:g} cores of " if where.get("cores") else "") + " ".join(name.split())
-    torch = str(where.get("torch") or "unknown").split("+")[0]
-    return f"{'measured here' if source == 'live' else source} · {device} · torch {torch} · {date[:10]}"
-
-
-def label(receipt) -> str:
-    """`where_label` of a Receipt: the GPU of a CUDA receipt, the CPU of any other (also on a machine that has both)."""
-    return where_label({**receipt.where, "device": receipt.device}, receipt.source, receipt.date)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+import warnings
+from collections.abc import Callable
 
 VIEW = "application/vnd.jupyter.widget-view+json"
 
@@ -10,10 +12,21 @@ VIEW = "application/vnd.jupyter.widget-view+json"
 def bundle(widget, fallback_html: str, text: str) -> dict:
     """The mime bundle of a widget with a fallback that stays when the view is stripped or the notebook is not trusted.
 
-    Works on ipywidgets 7 and 8, which name their own method differently. Colab keeps only the view: its output area is not
-    known to prefer the view over HTML.
+    Works on ipywidgets 7 and 8, which name their own method differently. Colab gets the view alone: which of view and HTML
+    its output area prefers is not documented.
     """
     out = {"text/plain": text, VIEW: {"version_major": 2, "version_minor": 0, "model_id": widget.model_id}}
     if "google.colab" not in sys.modules:
         out["text/html"] = fallback_html
     return out
+
+
+def number_field(unit: str, on_enter: Callable[[], None]):
+    """A text field for a number in `unit`; Enter calls `on_enter`. Text, because a number field would swallow what is wrong."""
+    import ipywidgets as w
+
+    field = w.Text(description=f"In {unit}:" if unit else "Answer:", placeholder="your answer")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of ipywidgets 8; the one call that 7 has as well
+        field.on_submit(lambda _: on_enter())
+    return field

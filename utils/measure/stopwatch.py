@@ -5,12 +5,13 @@ for it. Both are built on `interleave`, which knows nothing of torch and may be 
 
 Why so: noise on a shared machine only ever adds and comes in bursts, so variants that ran one after the other are compared
 under different weather, and a mean or median moves with the bursts. Here every round runs one block of about 2 ms of each
-variant, cut into four stretches that take turns at random with those of the others; a block's price is its least disturbed
+variant, cut into eight stretches that take turns at random with those of the others; a block's price is its least disturbed
 stretch, and the price is the lower quartile of the blocks. One variant runs twice under two names (the A/A pair): what that
 pair disagrees by is the error below which no difference is claimed.
 
-Stretches were chosen by experiment (2 cores, 25 A/A races, p95 of the error): blocks in one piece 3.1 % quiet and 3.6 % with
-a neighbour loading one core, mean of four stretches 1.2 and 2.0 %, least disturbed of four 0.1 and 0.1 %.
+Stretches were chosen by experiment (60 A/A races on 2 cores that others were using too; median and p95 of the error): blocks
+in one piece 1.2 and 4.1 %, with one more neighbour 1.3 and 4.7 %; least disturbed of four 0.16 and 6.7 %, 0.09 and 4.7 %; of
+eight 0.07 and 3.3 %, 0.06 and 0.8 %.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ Progress = Callable[[float, str], None]
 AGAIN = " (again)"
 EMPTY = "(empty loop)"
 MOST_CALLS = 10_000_000
-STRETCHES = 4  # of a block: see above
+STRETCHES = 8  # of a block: see above
 QUEUE_CALLS = 200  # a CUDA queue takes about 1,024 launches before a launch waits for the GPU: stay far below
 
 

@@ -68,13 +68,20 @@ WHERE = {
 
 
 def make_reading(
-    name: str, ns: float, *, rng: random.Random, blocks: int = 80, noise: float = 0.01, calls: int | None = None
+    name: str,
+    ns: float,
+    *,
+    rng: random.Random,
+    blocks: int = 80,
+    noise: float = 0.01,
+    preempted: float = 0.03,
+    calls: int | None = None,
 ) -> Reading:
-    """A reading whose lower quartile is about `ns`: one-sided noise, 3 % of the blocks preempted, blocks of about 2 ms."""
+    """A reading whose lower quartile is about `ns`: one-sided noise, a share of the blocks preempted, blocks of about 2 ms."""
     samples = []
     for _ in range(blocks):
         factor = 1.0 + abs(rng.gauss(0.0, noise))
-        if rng.random() < 0.03:
+        if rng.random() < preempted:
             factor *= rng.uniform(1.5, 3.0)
         samples.append(round(ns * factor, 2))
     return Reading(name, tuple(samples), calls or max(1, round(2e6 / ns)))
@@ -98,15 +105,23 @@ def make_race(
 
 
 def make_receipt(
-    device: str = "cpu", grad: bool = False, *, seed: int = 7, compiler: bool = True, noise: float = 0.01, **changes
+    device: str = "cpu",
+    grad: bool = False,
+    *,
+    seed: int = 7,
+    compiler: bool = True,
+    noise: float = 0.01,
+    preempted: float = 0.03,
+    **changes,
 ) -> Receipt:
-    """A whole receipt. `compiler=False` leaves only what Python can measure; `changes` replace fields of the Receipt."""
+    """A whole receipt. `compiler=False` leaves only what Python can measure; `preempted` is the share of disturbed blocks
+    (0.6: a loaded machine); `changes` replace fields of the Receipt."""
     rng = random.Random(f"{seed}-{device}-{grad}")
     speed = rng.uniform(0.9, 1.2)
     table = CPU_STAGES if device == "cpu" else CUDA_STAGES
 
     def reading(name: str, ns: float) -> Reading:
-        return make_reading(name, ns * speed, rng=rng, noise=noise)
+        return make_reading(name, ns * speed, rng=rng, noise=noise, preempted=preempted)
 
     stages, total = [], 0.0
     for stage, ns in table.items():
@@ -114,28 +129,16 @@ def make_receipt(
             continue
         ns *= rng.uniform(0.95, 1.05)
         total += ns
-        if compiler or stage == "python_boundary":
+        if compiler:
             stages.append(StagePrice(stage, reading(stage, ns), round(ns * speed * rng.uniform(0.9, 1.1), 2)))
         else:
             stages.append(StagePrice(stage, None, None, "no C++ compiler was found"))
     total /= rng.uniform(0.91, 0.96)
 
-    below = total - table["python_boundary"] - table["arg_parser"]
-    ladder = [reading("a + b", total)]
-    groups = []
+    ladder, groups = [reading("a + b", total)], ()
     if compiler:
-        ladder += [reading("at::_ops::add_Tensor::call", below), reading("at::cpu::add", below * 0.6)]
-        front = ("python_boundary", "arg_parser")
-        groups.append(
-            LadderGroup(
-                "front end",
-                "a + b",
-                "at::_ops::add_Tensor::call",
-                round((total - below) * speed, 2),
-                round(sum(s.ns for s in stages if s.stage in front), 2),
-                front,
-            )
-        )
+        ladder += [reading("_ops::add_Tensor::call", total * 0.7), reading(f"at::{device}::add", total * 0.5)]
+        groups = _groups({s.stage: s.ns for s in stages}, device, rng)
     live = 0.82 if device == "cpu" else 0.95
     receipt = Receipt(
         device=device,
@@ -149,7 +152,7 @@ def make_receipt(
         stages=tuple(stages),
         control=(reading("a + b", total), reading("a + b (again)", total)),
         ladder=tuple(ladder),
-        ladder_groups=tuple(groups),
+        ladder_groups=groups,
         arms={
             "view alive": reading("view alive", total * live),
             "result dropped": reading("result dropped", total * (1.42 if grad else 1.0)),
@@ -167,3 +170,34 @@ def make_receipt(
         notes=() if compiler else ("no C++ compiler: only the Python rungs were measured",),
     )
     return replace(receipt, **changes)
+
+
+def _groups(prices: dict[str, float], device: str, rng: random.Random) -> tuple[LadderGroup, ...]:
+    """The steps that the real ladder has: two stages are shared by neighbours, one group lies within another."""
+    boundary, copies = prices["python_boundary"], prices["handle_copies_gil"]
+    entry, node = f"at::{device}::add", ["autograd_node"] if "autograd_node" in prices else []
+    output = {s: prices[s] for s in ("allocator", "output_tensor")}
+    front = {"python_boundary": 0.37 * boundary, "handle_copies_gil": 0.55 * copies}
+    steps = [
+        ("slots and arguments", "Python", "THPVariable_add", {"python_boundary": 0.63 * boundary}),
+        (
+            "front end",
+            "THPVariable_add",
+            "_ops::add_Tensor::call",
+            {**front, "arg_parser": prices["arg_parser"], "wrap_free": prices["wrap_free"]},
+        ),
+        (
+            "dispatch and autograd",
+            "_ops::add_Tensor::call",
+            entry,
+            {"handle_copies_gil": 0.43 * copies, **{s: prices[s] for s in ("dispatcher_hop", "autograd_key", *node)}},
+        ),
+        ("output", "making the output", "", output),
+        ("C++ kernel entry", entry, "", {**output, **{s: prices[s] for s in ("tensor_iterator", "kernel")}}),
+    ]
+    return tuple(
+        LadderGroup(
+            name, upper, lower, sum(of.values()) * rng.uniform(0.95, 1.08), sum(of.values()), tuple(of), tuple(of.items())
+        )
+        for name, upper, lower, of in steps
+    )

@@ -53,7 +53,7 @@ def asides(path: Path) -> list[str]:
     return sorted(p.name for p in path.parent.glob(f"{path.stem}.*-*{path.suffix}"))
 
 
-# ---- what is kept, and who may read it -------------------------------------------------------------------------------------
+# ---- what is kept, and who may read it ---------------------------------------------------------------------
 
 
 def test_a_receipt_comes_back_sample_by_sample(home):
@@ -128,7 +128,7 @@ def test_only_the_newest_rows_of_a_kind_are_kept(tmp_path, monkeypatch):
     assert len(Results(store.path).rows("other")) == 3
 
 
-# ---- files that cannot be used -----------------------------------------------------------------------------------------------
+# ---- files that cannot be used -----------------------------------------------------------------------------
 
 BAD = {
     "half a file": '{"format": "one-add-priced/results", "version": 1, "rows": [{"kind"',
@@ -190,7 +190,7 @@ def test_a_newer_file_is_left_alone_and_the_session_lives_in_memory(tmp_path):
     assert len(store.notes) == 1 and "version 7" in store.notes[0] and "in memory" in store.notes[0]
 
 
-# ---- an older file -------------------------------------------------------------------------------------------------------------
+# ---- an older file -----------------------------------------------------------------------------------------
 
 
 def old_file() -> dict:
@@ -227,7 +227,7 @@ def test_an_older_file_is_migrated_and_kept(tmp_path):
     assert Results(path).notes == []
 
 
-# ---- writes: crash, full disk, second writer ------------------------------------------------------------------------------------
+# ---- writes: crash, full disk, second writer ---------------------------------------------------------------
 
 WRITER = """
 import sys, time
@@ -360,7 +360,7 @@ def test_a_folder_that_turns_read_only_keeps_the_session_going(tmp_path, monkeyp
     assert len(Results(store.path).rows()) == 1
 
 
-# ---- carrying it elsewhere ----------------------------------------------------------------------------------------------------
+# ---- carrying it elsewhere ---------------------------------------------------------------------------------
 
 
 def test_export_and_import_carry_everything_once(tmp_path):

@@ -8,8 +8,8 @@ import subprocess
 import sys
 
 import pytest
-from tests.factories import make_race, make_receipt
 
+from tests.factories import make_race, make_receipt
 from utils import paths
 from utils.model import recordings, results, schemas
 from utils.model.schemas import SchemaError

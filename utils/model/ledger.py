@@ -54,11 +54,11 @@ class Claim:
         """The source's figure as text ("1–2 µs", "about 0.5 µs", "at most 1 %"), empty when it gives none."""
         unit = UNITS.get(self.unit, self.unit)
         if self.around is not None:
-            text = f"about {self.around:,g}"
+            text = f"about {self.around:,.12g}"
         elif self.lo is not None and self.hi is not None:
-            text = f"{self.lo:,g}–{self.hi:,g}"
+            text = f"{self.lo:,.12g}–{self.hi:,.12g}"
         elif self.lo is not None or self.hi is not None:
-            text = f"at least {self.lo:,g}" if self.hi is None else f"at most {self.hi:,g}"
+            text = f"at least {self.lo:,.12g}" if self.hi is None else f"at most {self.hi:,.12g}"
         else:
             return ""
         return f"{text} {unit}"
@@ -159,12 +159,19 @@ def verdict_table(
                 "claim": claim.claim,
                 "yours": _shown(claim, yours),
                 "recorded": _shown(claim, recording),
-                "cited": claim.cited or "no figure",
+                "cited": _cited(claim),
                 "verdict": WORDS[claim.verdict],
                 "sentence": claim.sentence,
             }
         )
     return rows
+
+
+def _cited(claim: Claim) -> str:
+    if claim.metric and claim.metric["measure"] == "cited.rows":
+        low, high = cited_sum()
+        return f"{claim.cited}; its rows give {low:,.3g}–{high:,.3g} µs"
+    return claim.cited or "no figure"
 
 
 def _claim(row: dict) -> Claim:
@@ -198,9 +205,16 @@ def _shown(claim: Claim, measured: Recording | Receipt | None) -> str:
     if claim.metric is None:
         return "no number"
     if claim.metric["measure"] == "cited.rows":
-        low, high = cited_sum()
-        return f"its rows: {low:,g}–{high:,g} µs"
+        return _sum_shown(measured)
     value = None if measured is None else measure(claim, measured)
     if value is None:
         return "not measured"
     return f"{value:,.3g} {UNITS[claim.metric['unit']]}"
+
+
+def _sum_shown(measured: Recording | Receipt | None) -> str:
+    """Whether the measured stages add up, for the claim that the cited ones do."""
+    receipt = measured.receipt() if isinstance(measured, Recording) else measured
+    if receipt is None or not receipt.complete:
+        return "not measured"
+    return f"{receipt.stage_sum_ns * 1e-3:,.3g} of {receipt.total_ns * 1e-3:,.3g} µs"

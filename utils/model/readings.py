@@ -210,7 +210,10 @@ class StagePrice:
 
 @dataclass(frozen=True)
 class LadderGroup:
-    """One step of the ladder (rung `upper` minus rung `lower`) beside the sum of the isolates that should fill it."""
+    """One step of the ladder (rung `upper` minus rung `lower`) beside the sum of the isolates that should fill it.
+
+    `parts` says what it counts of each of its `stages`, in ns: the whole price, or a part where steps share a stage.
+    """
 
     name: str
     upper: str
@@ -218,6 +221,7 @@ class LadderGroup:
     difference_ns: float
     isolates_ns: float
     stages: tuple[str, ...]
+    parts: tuple[tuple[str, float], ...] = ()
 
     @property
     def allowed_ns(self) -> float:
@@ -229,11 +233,12 @@ class LadderGroup:
         return abs(self.difference_ns - self.isolates_ns) <= self.allowed_ns
 
     def to_dict(self) -> dict:
-        return {**self.__dict__, "stages": list(self.stages)}
+        return {**self.__dict__, "stages": list(self.stages), "parts": [list(p) for p in self.parts]}
 
     @classmethod
     def from_dict(cls, d: dict) -> LadderGroup:
-        return cls(**{**d, "stages": tuple(d["stages"])})
+        parts = tuple((stage, float(ns)) for stage, ns in d.get("parts", ()))
+        return cls(**{**d, "stages": tuple(d["stages"]), "parts": parts})
 
 
 @dataclass(frozen=True)

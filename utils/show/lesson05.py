@@ -7,24 +7,28 @@ every sentence stays true when the numbers surprise. A difference inside the A/A
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+from utils.model import expected, ledger
 from utils.model.readings import Race, Reading, Receipt
-from utils.show import catalogue, explain, theme
+from utils.model.recordings import receipt_label
+from utils.show import catalogue, explain, figures
 from utils.show.explain import Sentence
+from utils.show.picture import Picture
 from utils.show.tables import Table, format_difference, format_ns, format_share, group_prices, significant
 
 # The options of the lesson's predictions: (the misconception behind an option or None, its text), by what the run may show.
 GROUP_ANSWERS = {
-    "front_end": ("python_is_the_price", "The Python front end: an interpreter is slow"),
-    "dispatch": ("dispatcher_is_the_price", "Dispatch and autograd: tables, keys and jumps"),
+    "front_end": ("python_is_the_bill", "The Python front end: the interpreter is slow"),
+    "dispatch": ("dispatch_is_the_bill", "Dispatch and autograd: tables, keys and jumps"),
     "shapes": (None, "Shapes and strides: planning the loop"),
     "output": (None, "The result: memory and a tensor around it"),
-    "kernel": ("work_is_the_price", "The last group: that is where the work is done"),
+    "kernel": ("arithmetic_is_the_bill", "The last group: that is where the work is done"),
 }
 BOUNDARY_ANSWERS = {
-    "same": ("boundary_is_pybind11", "About as much: the boundary of an op is a pybind11 call"),
-    "less": (None, "Less: the op does not go through pybind11"),
-    "more": ("operator_costs_more_than_a_call", "More: an operator has to be looked up first"),
+    "same": ("boundary_is_pybind", "About as much: `a + b` enters C++ by a pybind11 call"),
+    "less": (None, "Less than a pybind11 call"),
+    "more": ("operator_is_looked_up", "More: the operator `+` has to be looked up first"),
 }
 VIEW_ANSWERS = {
     "more": ("views_burden_their_base", "Dearer: two more tensors hang on `a` and `b`"),
@@ -32,12 +36,13 @@ VIEW_ANSWERS = {
     "less": (None, "Cheaper"),
 }
 DROPPED_ANSWERS = {
-    "less": ("dropping_saves_time", "Dropping is cheaper: nothing has to be kept"),
+    "less": ("dropping_is_cheaper", "Dropping is cheaper: nothing has to be kept"),
     "same": ("result_life_is_free", "The same: the op computes the same either way"),
     "more": (None, "Dropping is dearer"),
 }
 
 PLAIN, ONE_VIEW, TWO_VIEWS, COPIES = "a + b", "a view of each alive", "two views of each alive", "a copy of each alive"
+PYBIND, DROPPED = "pybind11 no-op call", "result dropped"  # arms of a receipt: an all but empty call, and no result kept
 TAXED = range(10, 14)  # torch 2.x whose handle copies take the GIL (claim C01)
 
 
@@ -60,7 +65,7 @@ def with_stages(receipt: Receipt) -> Receipt:
 
 
 def _place(receipt: Receipt) -> str:
-    return "On this machine" if receipt.source == "live" else f"In the recording ({theme.label(receipt)})"
+    return "On this machine" if receipt.source == "live" else f"In the recording ({receipt_label(receipt)})"
 
 
 def _race(receipt: Receipt, **readings: Reading) -> Race:
@@ -79,11 +84,27 @@ def _way(race: Race, a: str, b: str) -> str:
 # ------------------------------------------------------------------------------------------------ the whole, and five groups
 
 
-def addition(receipt: Receipt, beside: Receipt | None = None, *, guess=None) -> Sentence:
+def whole_figure(receipt: Receipt, guess=None) -> Picture | None:
+    """The last stage and everything before it, in percent of the whole; `guess` is marked. None where it was not measured."""
+    price = _price(receipt, "kernel")
+    if price is None:
+        return None
+    share = 100 * price.ns / receipt.total_ns
+    name = "the loop over the elements" if receipt.device == "cpu" else "the launch of the loop"
+    title = f"One {receipt.op}: {format_ns(receipt.end_to_end)} from end to end"
+    parts = {name: share, "everything else": 100 - share}
+    return figures.bar(parts, unit="%", guess=guess, title=title, source=receipt_label(receipt))
+
+
+def _price(receipt: Receipt, stage_id: str) -> Reading | None:
+    return next((s.isolate for s in receipt.stages if s.stage == stage_id), None)
+
+
+def last_stage(receipt: Receipt, beside: Receipt | None = None) -> Sentence:
     """The share of the last stage: on a CPU the loop over the elements, on a GPU the launch that hands the loop over."""
     words = []
     for one in [receipt, *([beside] if beside else [])]:
-        price = next((s.isolate for s in one.stages if s.stage == "kernel"), None)
+        price = _price(one, "kernel")
         if price is None:
             words.append(f"{_place(one)} the last stage could not be measured alone.")
             continue
@@ -94,11 +115,11 @@ def addition(receipt: Receipt, beside: Receipt | None = None, *, guess=None) -> 
         words.append(f"{_place(one)} the host never adds: its last stage, the launch, took {of}.")
         if "kernel" in one.device_time:
             words.append(f"The kernel itself ran on the GPU for {format_ns(one.device_time['kernel'])}.")
-    return Sentence(*words, guess=guess)
+    return Sentence(*words)
 
 
 def dearest_group(receipt: Receipt) -> tuple[str | None, Sentence]:
-    """(text of the option of the dearest group, sentence); None when the first two are inside the A/A error, or one is missing."""
+    """(text of the dearest group's option, sentence); None when the first two differ by less than the A/A error."""
     prices = {g: ns for g, ns in group_prices(receipt).items() if g != "context"}
     if not receipt.complete:
         return None, Sentence(f"{_place(receipt)} not every stage could be measured alone, so no group is called the dearest.")
@@ -109,6 +130,29 @@ def dearest_group(receipt: Receipt) -> tuple[str | None, Sentence]:
     if prices[first] - prices[second] <= max(receipt.aa_error, 0.005) * receipt.total_ns:
         return None, Sentence(f"{_place(receipt)} no difference seen between {both}, and {then}: both are the dearest.")
     return GROUP_ANSWERS[first][1], Sentence(f"{_place(receipt)} the dearest group is {both}; then comes {then}.")
+
+
+# ------------------------------------------------------------------------------------------------ the boundary
+
+
+def boundary(receipt: Receipt, kind: str) -> tuple[str | None, Sentence]:
+    """(text of the option that was measured, sentences) for the boundary of `a + b` beside an all but empty pybind11 call.
+
+    `kind` is `type(torch.Tensor.__add__).__name__`: CPython's C API makes "method_descriptor", pybind11 "instancemethod".
+    """
+    if kind == "method_descriptor":
+        how = "`torch.Tensor.__add__` is a method_descriptor, made by CPython's C API; pybind11 would bind an instancemethod."
+    else:
+        how = f"`torch.Tensor.__add__` is of the type {kind}, and the C API of CPython makes a method_descriptor."
+    own = _price(receipt, "python_boundary")
+    if own is None or PYBIND not in receipt.arms:
+        return None, Sentence(how, f"{_place(receipt)} the two could not be priced side by side.")
+    race = _race(receipt, pybind=receipt.arms[PYBIND], boundary=own)
+    way = _way(race, "pybind", "boundary")
+    against = {"same": "no difference seen", "less": "it costs less", "more": "it costs more"}[way]
+    words = f"{_place(receipt)} the boundary of one {receipt.op} costs {format_ns(own)}, measured alone."
+    other = f"Against an all but empty pybind11 call, {format_ns(race['pybind'])}: {against}."
+    return BOUNDARY_ANSWERS[way][1], Sentence(how, words, other)
 
 
 # ------------------------------------------------------------------------------------------------ a live view
@@ -130,8 +174,8 @@ def live_view(race: Race, torch_version: str) -> tuple[str, Sentence]:
     release = ".".join(torch_version.split("+")[0].split(".")[:2])
     if should == "less":
         why = (
-            f"The mechanism: on torch {release} a copy of a tensor's handle that takes its count from one to two must also keep the "
-            "Python object alive, and takes the GIL for it. A live view holds a handle on its base, so the count is two already."
+            f"The mechanism: on torch {release} a copy of a tensor's handle that takes its count from one to two must also keep "
+            "the Python object alive, and takes the GIL for it. A live view holds a handle on its base: the count is two already."
         )
         expects = "It predicts a cheaper add with a view of each alive, and no further change with a second one."
     else:
@@ -169,52 +213,66 @@ def live_view_table(race: Race, torch_version: str) -> Table:
 # ------------------------------------------------------------------------------------------------ does it add up
 
 
-def leave_one_out(receipt: Receipt, check, errors: type[Exception] | tuple = AssertionError) -> Table:
-    """`check(receipt)` with everything in, then with each of the three dearest stages left out; the latter must raise.
+def leave_one_out(receipt: Receipt) -> Table:
+    """What the check of the sum says with every stage in, then with each of the three dearest left out: it must go red.
 
-    Raises AssertionError when the check passes without one of these stages: a check that cannot fail proves nothing.
+    Raises AssertionError when the check passes although one of them is missing: a check that cannot fail proves nothing.
     """
     dear = sorted((s for s in receipt.stages if s.ns is not None), key=lambda s: s.ns, reverse=True)[:3]
     if not dear:
-        raise AssertionError("no stage was measured alone, so none can be left out")
-    rows = [_judged("everything in", receipt, check, errors)]
-    rows += [_judged(f"without {catalogue.title(s.stage)}", receipt.without(s.stage), check, errors) for s in dear]
-    passed = [row["receipt"] for row in rows[1:] if row["check"] == "passes"]
-    if passed:
-        raise AssertionError(f"the check passes {' and '.join(passed)}: it cannot tell whether a stage is missing")
-    return Table(rows, caption="The check with a stage left out", notes=[theme.label(receipt)])
+        raise ValueError("no stage of this receipt was measured alone, so none can be left out")
+    rows = [_judged("every stage in", receipt)]
+    for stage in dear:
+        # As a live one: a recording from which something was taken is refused for that, before its sum is looked at.
+        rows.append(_judged(f"without {catalogue.title(stage.stage)}", replace(receipt.without(stage.stage), source="live")))
+    blind = [row["receipt"] for row in rows[1:] if row["check"] == "passes"]
+    if blind:
+        raise AssertionError(f"the check of the sum passes {' and '.join(blind)}: it cannot see that a stage is missing")
+    return Table(rows, caption="The check of the sum, with a stage left out", notes=[receipt_label(receipt)])
 
 
-def _judged(name: str, receipt: Receipt, check, errors) -> dict:
-    row = {"receipt": name, "sum": format_ns(receipt.stage_sum_ns), "share": format_share(receipt.stage_sum_ns, receipt.total_ns)}
-    try:
-        check(receipt)
-    except errors as error:
-        return {**row, "check": "fails", "it says": str(error).splitlines()[0]}
-    return {**row, "check": "passes", "it says": None}
+def _judged(name: str, receipt: Receipt) -> dict:
+    found = expected.judge("stages.sum", receipt)
+    row = {
+        "receipt": name,
+        "sum": format_ns(receipt.stage_sum_ns),
+        "of the whole": format_share(receipt.stage_sum_ns, receipt.total_ns),
+    }
+    if found.value is None and found.holds:
+        return {**row, "check": "has no range", "it says": found.note}
+    return {**row, "check": "passes" if found.holds else "fails", "it says": found.problems[0] if found.problems else None}
 
 
 # ------------------------------------------------------------------------------------------------ with grad
 
 
-def with_grad(plain: Receipt, grad: Receipt) -> Sentence:
-    """What the same line costs with grad against without, and what the node alone takes of it."""
+def grad_figure(plain: Receipt, grad: Receipt) -> Picture:
+    """The line without grad, with grad and the result kept, with grad and the result dropped; in grey the A/A error."""
+    parts = {"without grad": plain.end_to_end, "with grad, result kept": grad.end_to_end}
+    if DROPPED in grad.arms:
+        parts["with grad, result dropped"] = grad.arms[DROPPED]
+    error = max(receipt.aa_error * receipt.total_ns for receipt in (plain, grad))
+    return figures.bar(parts, title="The same line with grad", error_ns=error, source=receipt_label(grad))
+
+
+def with_grad(plain: Receipt, grad: Receipt, bill: Receipt) -> Sentence:
+    """What the line costs with grad against without, from two runs; and the node measured alone, in the receipt `bill`."""
     without, with_ = "the add without grad", "the add with grad"
     noisier = max(plain, grad, key=lambda receipt: receipt.aa_error)
     race = _race(noisier, **{without: plain.end_to_end, with_: grad.end_to_end})
-    words = explain.difference(race, without, with_).text()
-    node = next((s for s in grad.stages if s.stage == "autograd_node"), None)
-    if node is None or node.isolate is None:
-        return Sentence(f"{_place(grad)}: {words}", "The node could not be measured alone.")
-    share = format_share(node.ns, grad.total_ns)
-    return Sentence(f"{_place(grad)}: {words}", f"The node, measured alone, takes {format_ns(node.isolate)}: {share} of it.")
+    words = f"{_place(grad)}: {explain.difference(race, without, with_).text()}"
+    node = _price(bill, "autograd_node")
+    if node is None:
+        return Sentence(words, "The node could not be measured alone.")
+    share = format_share(node.ns, bill.total_ns)
+    return Sentence(words, f"{_place(bill)} the node, measured alone, takes {format_ns(node)}: {share} of the add with grad.")
 
 
 def dropped(receipt: Receipt) -> tuple[str | None, Sentence]:
     """(text of the option that was measured, sentence) for the arm "result dropped" against the result kept."""
-    if "result dropped" not in receipt.arms:
+    if DROPPED not in receipt.arms:
         return None, Sentence(f"{_place(receipt)} the arm with the result dropped was not measured.")
-    race = _race(receipt, kept=receipt.end_to_end, dropped=receipt.arms["result dropped"])
+    race = _race(receipt, kept=receipt.end_to_end, dropped=receipt.arms[DROPPED])
     way = _way(race, "kept", "dropped")
     words = {
         "same": "no difference seen between dropping the result and keeping it",
@@ -225,29 +283,119 @@ def dropped(receipt: Receipt) -> tuple[str | None, Sentence]:
     return DROPPED_ANSWERS[way][1], Sentence(f"{_place(receipt)} {words} {both}.")
 
 
+# ------------------------------------------------------------------------------------------------ in a program
+
+
+def code_or_data(nothing: Race, same: Race, other: Race, count: int) -> Sentence:
+    """What makes the add dearer after `count` other calls: one that ran the same code on other data, or other code as well.
+
+    Each race timed "a + b" one call at a time: after nothing, after `count` other adds, after `count` other ops.
+    """
+    base, adds, ops = (race["a + b"].ns for race in (nothing, same, other))
+    error = max(race.error for race in (nothing, same, other)) * max(base, adds, ops)
+    words = (
+        f"One call timed alone costs {format_ns(base)} after nothing, {format_ns(adds)} after {count} adds of other tensors and "
+        f"{format_ns(ops)} after {count} ops of many kinds."
+    )
+    if ops - base <= error:
+        return Sentence(words, "No rise seen after other ops, so there is no cause to look for.")
+    part = (adds - base) / (ops - base)
+    if part < 0.5:
+        cause = "The other adds ran the same code on other data and show less than half of the rise: most comes with other code."
+    else:
+        cause = "The other adds ran the same code on other data and show most of the rise: other code is not the main cause."
+    return Sentence(words, cause, "A clock cannot tell cold tables from mispredicted jumps; a machine's counters could.")
+
+
+def first_calls(receipt: Receipt, beside: Receipt | None = None) -> Table:
+    """The ladder of first calls in a fresh process, each with its multiple of the last; `beside` adds a second machine's."""
+    if not receipt.first_call:
+        raise ValueError("the first calls were not measured in this receipt")
+    last = receipt.first_call[-1][1]
+    other = dict(beside.first_call) if beside else {}
+    rows = [
+        {"call": name, "price": format_ns(ns), "times": f"{significant(ns / last, 2)} ×", "beside": format_ns(other.get(name))}
+        for name, ns in receipt.first_call
+    ]
+    rows += [{"call": name, "beside": format_ns(ns)} for name, ns in other.items() if name not in dict(receipt.first_call)]
+    columns = {"call": "in a fresh process", "price": "price", "times": "over the last row"}
+    notes = [receipt_label(receipt)]
+    if beside:
+        columns["beside"] = beside.source
+        notes.append(f"Last column: {receipt_label(beside)}")
+    return Table(rows, columns, "First calls: paid once", notes)
+
+
 # ------------------------------------------------------------------------------------------------ the printed tables
 
 
-def adds_up_by_itself(claims: dict[str, dict], rows: Sequence[str], total: str, table: str) -> dict:
-    """One row: what the printed rows of a source's table sum to, the total that it prints, and whether the two agree."""
-    low, high = (sum(_bound(claims[i], end) for i in rows) for end in ("lo", "hi"))
-    said = _bound(claims[total], "lo"), _bound(claims[total], "hi")
-    gaps = [
-        f"its {end} is {significant(abs(ours - theirs), 2)} µs {'above' if ours > theirs else 'below'}"
-        for end, ours, theirs in (("low end", low, said[0]), ("high end", high, said[1]))
-        if abs(ours - theirs) > 1e-9
+PRINTED = {  # what a text prints as the rows of one op, and the claim with the total that it prints beside
+    "text A: stages of one op": (ledger.STAGE_ROWS, "A08"),
+    "text B: the four CPU steps": (("B03", "B04", "B05", "B02"), "B06"),
+}
+
+
+def printed_tables() -> Table:
+    """Do the rows that the two texts print sum to the total that each prints? One row a text, from the claims ledger."""
+    return Table([_summed(name, *rows) for name, rows in PRINTED.items()], caption="Do the printed rows add up?")
+
+
+def _summed(name: str, rows: Sequence[str], total: str) -> dict:
+    low, high = (sum(_end(ledger.find(i), end) for i in rows) for end in ("lo", "hi"))
+    said = {end: _end(ledger.find(total), end) for end in ("lo", "hi")}
+    out = [
+        f"{significant(abs(ours - said[end]), 2)} µs {way}"
+        for end, way, ours, sticks in (("lo", "below", low, low < said["lo"]), ("hi", "above", high, high > said["hi"]))
+        if sticks
     ]
     return {
-        "table": table,
-        "rows sum to": f"{significant(low, 3)}–{significant(high, 3)} µs",
-        "total printed": f"{significant(said[0], 3)}–{significant(said[1], 3)} µs",
-        "agrees": "yes" if not gaps else f"no: {', '.join(gaps)}",
+        "table": name,
+        "its rows sum to": f"{low:g}–{high:g} µs",
+        "it prints as total": f"{said['lo']:g}–{said['hi']:g} µs",
+        "inside it": f"no: up to {' and '.join(out)}" if out else "yes",
     }
 
 
-def _bound(claim: dict, end: str) -> float:
+def _end(claim: ledger.Claim, end: str) -> float:
     """The low or high end of what a claim states, in its own unit."""
-    value = claim.get(end, claim.get("around"))
+    value = getattr(claim, end) if claim.around is None else claim.around
     if value is None:
-        raise ValueError(f"claim {claim.get('id')} states no {end}")
-    return float(value)
+        raise ValueError(f"claim {claim.id} states no {end}")
+    return value
+
+
+def verdicts(receipt: Receipt, grad: Receipt) -> Table:
+    """Every claim of this lesson: yours, recorded on a GPU, cited, and the ledger's verdict with its sentence."""
+    from utils.model import recordings
+
+    best = recordings.best("cuda")
+    columns = {
+        "id": "claim",
+        "claim": "what is claimed",
+        "yours": f"yours ({receipt.device})",
+        "recorded": "recorded",
+        "cited": "cited",
+        "verdict": "verdict",
+        "sentence": "because",
+    }
+    notes = [f"Yours: {receipt_label(receipt)}", f"Recorded: {best.label()}" if best else "Recorded: no recording of a GPU yet"]
+    return Table(ledger.verdict_table("price_each_stage", receipt, receipt_grad=grad), columns, "Claims and verdicts", notes)
+
+
+# ------------------------------------------------------------------------------------------------ the end
+
+
+def transfer(race: Race | None, right: bool, alone: str = "mine") -> Sentence | Table:
+    """What the reader's own pricing of the transfer op shows: a hint before it is written, then the table and the difference."""
+    if race is None:
+        return Sentence("Nothing priced yet: let mine() return the result of your op, and run this cell again.")
+    if not right:
+        return Sentence("mine() returns something else than the op, so its price would be the price of something else.")
+    table_of = [{"op": name, "price": race[name], "against": _against(race, name)} for name in race.readings]
+    return Table(table_of, {"op": "op", "price": "price", "against": "against a + b"}, "Your op, priced by you")
+
+
+def _against(race: Race, name: str) -> str | None:
+    if name == PLAIN:
+        return None
+    return "the A/A error" if name == race.control[1] else format_difference(race.difference(PLAIN, name))

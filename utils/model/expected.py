@@ -53,6 +53,14 @@ class Judgement:
     def holds(self) -> bool:
         return not self.problems
 
+    @property
+    def ends(self) -> tuple[float | None, float | None]:
+        """The range as it was judged: `lo` and `hi`, moved outwards by `widening`."""
+        return (
+            None if self.lo is None else self.lo * (1 - self.widening),
+            None if self.hi is None else self.hi / (1 - self.widening),
+        )
+
 
 def expect(
     metric_id: str, thing: Receipt | Race | Mapping[str, Any], *, live: bool = False, device_class: str | None = None

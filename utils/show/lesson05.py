@@ -25,10 +25,10 @@ GROUP_ANSWERS = {
     "output": (None, "The result: memory and a tensor around it"),
     "kernel": ("arithmetic_is_the_bill", "The last group: that is where the work is done"),
 }
-BOUNDARY_ANSWERS = {
-    "same": ("boundary_is_pybind", "About as much: `a + b` enters C++ by a pybind11 call"),
-    "less": (None, "Less than a pybind11 call"),
-    "more": ("operator_is_looked_up", "More: the operator `+` has to be looked up first"),
+DOOR_ANSWERS = {  # by the type of torch.Tensor.__add__
+    "method_descriptor": (None, "A method that CPython's C API made"),
+    "instancemethod": ("boundary_is_pybind", "A method bound by pybind11"),
+    "function": ("operators_are_python", "A Python function that calls into C++"),
 }
 VIEW_ANSWERS = {
     "more": ("views_burden_their_base", "Dearer: two more tensors hang on `a` and `b`"),
@@ -136,23 +136,21 @@ def dearest_group(receipt: Receipt) -> tuple[str | None, Sentence]:
 
 
 def boundary(receipt: Receipt, kind: str) -> tuple[str | None, Sentence]:
-    """(text of the option that was measured, sentences) for the boundary of `a + b` beside an all but empty pybind11 call.
+    """(text of the option that holds, sentences) for the door of `a + b` into C++, from `kind`, the type of torch.Tensor.__add__.
 
-    `kind` is `type(torch.Tensor.__add__).__name__`: CPython's C API makes "method_descriptor", pybind11 "instancemethod".
+    Prices do not decide this one: a pybind11 call copies the handles that it is given, which a receipt counts elsewhere.
     """
-    if kind == "method_descriptor":
-        how = "`torch.Tensor.__add__` is a method_descriptor, made by CPython's C API; pybind11 would bind an instancemethod."
-    else:
-        how = f"`torch.Tensor.__add__` is of the type {kind}, and the C API of CPython makes a method_descriptor."
+    words = [f"Asked here, torch.Tensor.__add__ is of the type {kind}."]
+    rung = next((r for r in receipt.ladder if r.name == "THPVariable_add"), None)
+    if rung is not None and kind == "method_descriptor":
+        words.append(f"{_place(receipt)} the C function inside it, called directly, does the whole add in {format_ns(rung)}.")
     own = _price(receipt, "python_boundary")
-    if own is None or PYBIND not in receipt.arms:
-        return None, Sentence(how, f"{_place(receipt)} the two could not be priced side by side.")
-    race = _race(receipt, pybind=receipt.arms[PYBIND], boundary=own)
-    way = _way(race, "pybind", "boundary")
-    against = {"same": "no difference seen", "less": "it costs less", "more": "it costs more"}[way]
-    words = f"{_place(receipt)} the boundary of one {receipt.op} costs {format_ns(own)}, measured alone."
-    other = f"Against an all but empty pybind11 call, {format_ns(race['pybind'])}: {against}."
-    return BOUNDARY_ANSWERS[way][1], Sentence(how, words, other)
+    if own is not None and PYBIND in receipt.arms:
+        race = _race(receipt, pybind=receipt.arms[PYBIND], boundary=own)
+        way = {"same": "no difference seen", "less": "it costs less", "more": "it costs more"}[_way(race, "pybind", "boundary")]
+        words.append(f"The boundary, measured alone, costs {format_ns(own)}.")
+        words.append(f"Against an all but empty pybind11 call, {format_ns(race['pybind'])} with one handle copied: {way}.")
+    return DOOR_ANSWERS.get(kind, (None, None))[1], Sentence(*words)
 
 
 # ------------------------------------------------------------------------------------------------ a live view
@@ -214,33 +212,37 @@ def live_view_table(race: Race, torch_version: str) -> Table:
 
 
 def leave_one_out(receipt: Receipt) -> Table:
-    """What the check of the sum says with every stage in, then with each of the three dearest left out: it must go red.
+    """The sum of the stages and its band, with every stage in and with each of the three dearest left out; then it must go red.
 
-    Raises AssertionError when the check passes although one of them is missing: a check that cannot fail proves nothing.
+    Raises AssertionError when a sum without one of them still lies in the band: a check that cannot fail proves nothing.
     """
+    found = expected.judge("stages.sum", receipt)
     dear = sorted((s for s in receipt.stages if s.ns is not None), key=lambda s: s.ns, reverse=True)[:3]
-    if not dear:
-        raise ValueError("no stage of this receipt was measured alone, so none can be left out")
-    rows = [_judged("every stage in", receipt)]
-    for stage in dear:
-        # As a live one: a recording from which something was taken is refused for that, before its sum is looked at.
-        rows.append(_judged(f"without {catalogue.title(stage.stage)}", replace(receipt.without(stage.stage), source="live")))
+    if found.value is None or not dear:
+        why = found.note or "; ".join(found.problems) or "no stage was measured alone"
+        return Table([{"receipt": "every stage in", "check": f"cannot be judged: {why}"}], caption="The check of the sum")
+    cases = {"every stage in": receipt} | {f"without {catalogue.title(s.stage)}": receipt.without(s.stage) for s in dear}
+    rows = [{"receipt": name, **_judged(one, *found.ends)} for name, one in cases.items()]
     blind = [row["receipt"] for row in rows[1:] if row["check"] == "passes"]
     if blind:
         raise AssertionError(f"the check of the sum passes {' and '.join(blind)}: it cannot see that a stage is missing")
-    return Table(rows, caption="The check of the sum, with a stage left out", notes=[receipt_label(receipt)])
+    notes = [
+        receipt_label(receipt),
+        f"What expect() raises without {catalogue.title(dear[0].stage)}: {_refusal(receipt, dear[0].stage)}",
+    ]
+    return Table(rows, caption="The check of the sum, and the same check with a stage left out", notes=notes)
 
 
-def _judged(name: str, receipt: Receipt) -> dict:
-    found = expected.judge("stages.sum", receipt)
-    row = {
-        "receipt": name,
-        "sum": format_ns(receipt.stage_sum_ns),
-        "of the whole": format_share(receipt.stage_sum_ns, receipt.total_ns),
-    }
-    if found.value is None and found.holds:
-        return {**row, "check": "has no range", "it says": found.note}
-    return {**row, "check": "passes" if found.holds else "fails", "it says": found.problems[0] if found.problems else None}
+def _judged(receipt: Receipt, low: float | None, high: float | None) -> dict:
+    inside = (low is None or receipt.coverage >= low) and (high is None or receipt.coverage <= high)
+    band = " to ".join(f"{100 * end:.0f} %" for end in (low, high) if end is not None)
+    share = format_share(receipt.stage_sum_ns, receipt.total_ns)
+    return {"sum": format_ns(receipt.stage_sum_ns), "of the whole": share, "band": band, "check": "passes" if inside else "fails"}
+
+
+def _refusal(receipt: Receipt, stage_id: str) -> str:
+    """What the check says without the stage; as a live one, since a recording would be refused for having been changed."""
+    return "; ".join(expected.judge("stages.sum", replace(receipt.without(stage_id), source="live")).problems)
 
 
 # ------------------------------------------------------------------------------------------------ with grad

@@ -39,3 +39,25 @@ def pybind_call():
 def _in_capsule(function) -> bool:
     """pybind11 before 3.0 keeps its record of a function in a PyCapsule."""
     return type(getattr(function, "__self__", None)).__name__ == "PyCapsule"
+
+
+# ------------------------------------------------------------------ stages: the TensorImpl behind a Python tensor
+# Tensor._cdata: the address of the TensorImpl, torch 0.4 to 2.13 at least. Probe: `has_impl_address()`. Fallback: none; the
+# probe's C++ stages are then reported as missing, since a handle passed the ordinary way would take a reference and change
+# what is measured.
+
+
+def has_impl_address() -> bool:
+    """Whether this torch still gives out the address of a tensor's TensorImpl."""
+    import torch
+
+    return isinstance(getattr(torch.ones(1), "_cdata", None), int)
+
+
+def impl_address(tensor) -> int:
+    """The address of the TensorImpl behind `tensor`, without taking a reference to it. RuntimeError where torch lost it."""
+    if not has_impl_address():
+        import torch
+
+        raise RuntimeError(f"torch {torch.__version__} has no Tensor._cdata any more: the C++ stages cannot borrow their inputs")
+    return tensor._cdata

@@ -1,0 +1,40 @@
+// The structured add kernel of the device with its output given: meta() is the iterator's set-up, impl() the addition.
+#pragma once
+#include "tensors.h"
+
+#include <ATen/ops/add_native.h>
+#if __has_include(<ATen/NamedTensorUtils.h>)
+#include <ATen/NamedTensorUtils.h>
+#define ONE_ADD_NAMES , at::DimnameList names
+#define ONE_ADD_PASS_NAMES , names
+#else
+#define ONE_ADD_NAMES
+#define ONE_ADD_PASS_NAMES
+#endif
+
+#ifdef ONE_ADD_CUDA
+#include <c10/cuda/CUDAGuard.h>
+using Structured = at::native::structured_ufunc_add_CUDA;
+#else
+using Structured = at::native::structured_ufunc_add_CPU;
+#endif
+
+// As the generated functional wrapper, except that the output is taken from `spare` and not made.
+struct AddWithOutput final : public Structured {
+  explicit AddWithOutput(at::Tensor& spare) : spare_(spare) {}
+  void set_output_raw_strided(int64_t i, at::IntArrayRef sizes, at::IntArrayRef strides, at::TensorOptions options ONE_ADD_NAMES) override {
+#ifdef ONE_ADD_CUDA
+    if (!guard_.current_device().has_value()) guard_.reset_device(options.device());
+#endif
+    output = std::move(spare_);
+    Structured::set_output_raw_strided(i, sizes, strides, options ONE_ADD_PASS_NAMES);
+  }
+  const at::Tensor& maybe_get_output(int64_t) override { return output; }
+  at::Tensor output;
+
+ private:
+  at::Tensor& spare_;
+#ifdef ONE_ADD_CUDA
+  c10::cuda::OptionalCUDAGuard guard_;
+#endif
+};

@@ -1,0 +1,271 @@
+"""The compiled probe: one small shared object per C++ unit of `csrc/`, built once, cached, and loaded by ctypes.
+
+A unit that does not compile or load (a header moved, a symbol gone) loses its own stage and nothing else: what went wrong is
+kept beside the cached objects and told in words. Nothing here measures; `utils.measure.stages` says what is run and why.
+
+Cache: `paths.cache()/probe/UNIT-KEY.so`, where KEY hashes the unit's source and the local headers it includes, the flags, and
+the versions of torch, Python and the compiler. Objects are built under another name and moved into place, so that two
+processes may build at once.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from utils import paths
+from utils.measure import tools
+
+Progress = Callable[[float, str], None]
+SOURCES = Path(__file__).resolve().parent / "csrc"
+COMPILE_S = 300  # a unit takes 2 to 20 s; a machine ten times slower still gets there
+# Heaviest first, so that the last one to finish is a short one. These know nothing of the device:
+SHARED = ("arg_parser", "dispatcher_hop", "autograd_key", "autograd_node", "handle_copies_gil", "python_boundary")
+PER_DEVICE = ("output_tensor", "wrap_free", "tensor_iterator", "kernel", "ladder", "allocator")
+DEVICES = ("cpu", "cuda")
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One C++ source built for one device; `name` is what messages and the cache call it."""
+
+    source: str
+    device: str = "cpu"
+
+    @property
+    def name(self) -> str:
+        return self.source if self.device == "cpu" else f"{self.source}_{self.device}"
+
+
+@dataclass(frozen=True)
+class ProbeStatus:
+    """Whether the probe can be had on this machine: `why` says what is missing, `built` names the units in the cache.
+
+    `cached` is True when every unit of the device is built (or known not to build), so that no time goes into compiling.
+    """
+
+    available: bool
+    why: str
+    built: tuple[str, ...]
+    cached: bool
+
+
+def units(device: str) -> tuple[Unit, ...]:
+    """All units that price an add on `device` ("cpu" or "cuda"). Raises ValueError for another device."""
+    if device not in DEVICES:
+        raise ValueError(f"the probe knows {' and '.join(DEVICES)}, not {device!r}")
+    return tuple(Unit(s) for s in SHARED) + tuple(Unit(s, device) for s in PER_DEVICE)
+
+
+def probe_status(device: str = "cpu") -> ProbeStatus:
+    """What is there, without compiling anything."""
+    if why := _no_compiler():
+        return ProbeStatus(False, why, (), False)
+    wanted = units(device)
+    if why := _no_headers(device):
+        wanted = tuple(u for u in wanted if u.device != device)
+    built = tuple(u.name for u in wanted if _object(u).exists())
+    settled = all(_object(u).exists() or _failure(u).exists() for u in wanted)
+    failed = [u.name for u in wanted if not _object(u).exists() and _failure(u).exists()]
+    if failed:
+        why = "; ".join(filter(None, [why, f"did not compile: {', '.join(failed)}"]))
+    return ProbeStatus(True, why, built, settled)
+
+
+def build_probe(device: str = "cpu", progress: Progress | None = None, *, only: tuple[Unit, ...] | None = None) -> ProbeStatus:
+    """Compile what is not in the cache, as many units at a time as there are cores; about a minute on two, once.
+
+    `only` builds these units instead of all of the device's. A unit that fails is remembered with the compiler's message
+    (until its source, torch or the compiler changes) and does not stop the others. Without a compiler nothing happens.
+    """
+    if _no_compiler():
+        return probe_status(device)
+    wanted = units(device) if only is None else only
+    todo = [u for u in wanted if not _object(u).exists() and not _failure(u).exists() and not _no_headers(u.device)]
+    if todo:
+        _folder().mkdir(parents=True, exist_ok=True)
+        with ThreadPoolExecutor(max_workers=min(len(todo), os.cpu_count() or 1)) as pool:
+            jobs = {pool.submit(_compile, u): u for u in todo}
+            for done, job in enumerate(as_completed(jobs), start=1):
+                job.result()
+                if progress:
+                    progress(done / len(todo), f"compiling the probe, once: {done} of {len(todo)}")
+    return probe_status(device)
+
+
+def function(unit: Unit, name: str, result=ctypes.c_double, arguments=(ctypes.c_void_p, ctypes.c_int64)):
+    """The C function `name` of a built unit, ready to be called with the GIL held. Raises ProbeError saying why there is none."""
+    found = getattr(library(unit), name)
+    found.restype, found.argtypes = result, list(arguments)
+    return found
+
+
+class ProbeError(RuntimeError):
+    """A unit of the probe is not there; the message is the reason, in words fit for a table."""
+
+
+def library(unit: Unit) -> ctypes.PyDLL:
+    """The loaded unit. Raises ProbeError when it was not built, or when it does not load (a symbol this torch lacks)."""
+    if why := _no_compiler() or _no_headers(unit.device):
+        raise ProbeError(why)
+    path = _object(unit)
+    if not path.exists():
+        failed = _failure(unit)
+        raise ProbeError(_first_error(failed.read_text()) if failed.exists() else "not compiled yet")
+    return _load(str(path))
+
+
+@lru_cache(maxsize=None)
+def _load(path: str) -> ctypes.PyDLL:
+    import torch  # noqa: F401  (its libraries must be in the process before the unit's references to them)
+
+    try:
+        return ctypes.PyDLL(path)
+    except OSError as error:
+        raise ProbeError(f"does not load: {str(error).split(':', 1)[-1].strip()}") from None
+
+
+# ------------------------------------------------------------------------------------------------ compiling
+
+
+def _compile(unit: Unit) -> None:
+    """Compile one unit into its place in the cache, or leave the compiler's message there."""
+    with tempfile.TemporaryDirectory(dir=_folder()) as scratch:
+        out = Path(scratch) / "unit.so"
+        try:
+            run = subprocess.run(
+                [*_command(unit), str(SOURCES / f"{unit.source}.cpp"), "-o", str(out), *_link(unit.device)],
+                capture_output=True,
+                text=True,
+                timeout=COMPILE_S,
+            )
+            failed, message = run.returncode != 0, run.stderr or run.stdout
+        except (OSError, subprocess.TimeoutExpired) as error:
+            failed, message = True, f"error: {error}"
+        if failed:
+            note = Path(scratch) / "failed"
+            note.write_text(message)
+            os.replace(note, _failure(unit))
+        else:
+            os.replace(out, _object(unit))
+
+
+def _command(unit: Unit) -> list[str]:
+    """Compiler and flags. Warnings are off: torch's headers would fill the reader's screen."""
+    import torch
+    from torch.utils import cpp_extension
+
+    include = [*cpp_extension.include_paths(), sysconfig.get_paths()["include"]]
+    if unit.device == "cuda":
+        include += [str(p) for p in _cuda_include()]
+    flags = ["-std=c++20", "-O2", "-fPIC", "-shared", "-w", f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}"]
+    if unit.device == "cuda":
+        flags.append("-DONE_ADD_CUDA")
+    return [*_cxx().split(), *flags, *(f"-I{p}" for p in include)]
+
+
+def _link(device: str) -> list[str]:
+    from torch.utils import cpp_extension
+
+    folders = cpp_extension.library_paths()
+    libraries = ["c10", "torch_cpu", "torch", "torch_python", *(["c10_cuda", "torch_cuda"] if device == "cuda" else [])]
+    # Weak references do not count as a need, so that a linker which drops unneeded libraries would leave them null.
+    extra = ["-undefined", "dynamic_lookup"] if sys.platform == "darwin" else ["-Wl,--no-as-needed"]
+    return [*extra, *(f"-L{f}" for f in folders), *(f"-l{n}" for n in libraries), *(f"-Wl,-rpath,{f}" for f in folders)]
+
+
+def _cxx() -> str:
+    """The compiler that `tools.compiler` tried."""
+    return os.environ.get("CXX") or next((n for n in ("c++", "g++", "clang++") if shutil.which(n)), "c++")
+
+
+def _no_compiler() -> str:
+    """Why nothing can be compiled here, else the empty string."""
+    if sys.platform == "win32":
+        return "the probe is written for Linux and macOS"
+    compiler = tools.check(("compiler",))["compiler"]
+    return "" if compiler.works else compiler.why
+
+
+@lru_cache(maxsize=None)
+def _cuda_include() -> tuple[Path, ...]:
+    """Folders that hold CUDA's runtime header: the toolkit's, else the one that came with torch's own packages."""
+    from torch.utils import cpp_extension
+
+    home = cpp_extension.CUDA_HOME or "/usr/local/cuda"
+    bundled = sorted(Path(sysconfig.get_paths()["purelib"]).glob("nvidia/*/include"))
+    return tuple(p for p in [Path(home) / "include", *bundled] if (p / "cuda_runtime_api.h").exists())
+
+
+def _no_headers(device: str) -> str:
+    """Why the units of a device cannot be compiled here, else the empty string."""
+    if device != "cuda":
+        return ""
+    import torch
+
+    if not torch.cuda.is_available():
+        return "no CUDA device that torch can use"
+    return "" if _cuda_include() else "CUDA's headers are missing: install the CUDA toolkit (nvcc)"
+
+
+def _first_error(message: str) -> str:
+    """The first line in which the compiler names an error, without folders."""
+    lines = [line for line in message.splitlines() if "error" in line] or message.splitlines() or ["the compiler said nothing"]
+    return "does not compile: " + re.sub(r"(/[^\s:]*/)([^/\s:]+)", r"\2", lines[0]).strip()[:200]
+
+
+# ------------------------------------------------------------------------------------------------ the cache
+
+
+def _folder() -> Path:
+    return paths.cache() / "probe"
+
+
+def _object(unit: Unit) -> Path:
+    return _folder() / f"{unit.name}-{_key(unit, SOURCES)}.so"
+
+
+def _failure(unit: Unit) -> Path:
+    return _folder() / f"{unit.name}-{_key(unit, SOURCES)}.failed"
+
+
+@lru_cache(maxsize=None)
+def _key(unit: Unit, sources: Path) -> str:
+    import torch
+
+    digest = hashlib.sha256()
+    for text in _with_headers(sources / f"{unit.source}.cpp"):
+        digest.update(text.encode())
+    cuda = torch.version.cuda if unit.device == "cuda" else ""
+    abi = sysconfig.get_config_var("EXT_SUFFIX")
+    digest.update("\n".join([*_command(unit), *_link(unit.device), torch.__version__, str(cuda), str(abi), _compiler_version()]).encode())
+    return digest.hexdigest()[:16]
+
+
+@lru_cache(maxsize=None)
+def _compiler_version() -> str:
+    try:
+        return subprocess.run([*_cxx().split(), "--version"], capture_output=True, text=True, timeout=30).stdout.splitlines()[0]
+    except (OSError, IndexError, subprocess.TimeoutExpired):
+        return "unknown"
+
+
+def _with_headers(source: Path) -> list[str]:
+    """The text of a source and of every local header that it includes, directly or not."""
+    text = source.read_text()
+    out = [text]
+    for header in re.findall(r'#include "([^"]+)"', text):
+        out += _with_headers(source.parent / header)
+    return out

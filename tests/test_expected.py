@@ -125,6 +125,20 @@ def test_a_missing_price_without_a_reason_is_red():
         expect("stages.sum", blank)
 
 
+def test_a_stage_that_could_not_be_measured_here_takes_only_the_lower_end_of_the_sum_away():
+    receipt = make_receipt()
+    lost = tuple(
+        StagePrice(s.stage, None, None, "a header of this torch has moved") if s.stage == "tensor_iterator" else s
+        for s in receipt.stages
+    )
+    partial = replace(receipt, stages=lost, ladder_groups=())
+    found = judge("stages.sum", partial)
+    assert found.holds and found.value < 0.8 and "judged from above only" in found.note
+    dear = replace(partial, end_to_end=partial.end_to_end.scaled(0.5))
+    with pytest.raises(ExpectationError, match="expected at most 1.02"):
+        expect("stages.sum", dear)
+
+
 def test_a_sum_that_counts_a_piece_twice_is_red():
     """Every isolate a tenth too dear, groups and all: 93 % becomes 103 %."""
     receipt = make_receipt(seed=1)

@@ -52,8 +52,8 @@ def test_the_ledger_has_every_row_of_both_sources():
 def test_the_two_lessons_of_this_release_settle_these_claims():
     here = {c.id for lesson in ("start_here", "price_each_stage") for c in ledger.claims(lesson)}
     assert here == set(FIRST_ISSUE)
-    for claim in map(ledger.find, FIRST_ISSUE):
-        assert claim.metric, f"{claim.id} could never be computed"
+    by_trace_alone = {"B42"}  # which functions are called is seen in a trace, not in a price
+    assert {c.id for c in map(ledger.find, FIRST_ISSUE) if not c.metric} == by_trace_alone
 
 
 @pytest.mark.parametrize("claim_id", [c.id for c in ledger.claims()])

@@ -78,7 +78,10 @@ def test_a_live_receipt_is_never_labelled_recorded_nor_the_other_way_round(folde
 def test_available_and_best(folder):
     assert recordings.available(folder) == [CPU, GPU]
     assert recordings.best("cuda", folder).stem == GPU
-    assert recordings.best("cpu", folder).stem == CPU, "a laptop's CPU, not a server's, although both have a CPU receipt"
+    recordings.write(raw("cuda", date="2027-01-01T00:00:00Z"), folder=folder)
+    assert recordings.best("cpu", folder).stem == CPU, (
+        "a laptop's CPU, not a server's, although that is newer and has a CPU receipt"
+    )
     assert recordings.best("cuda", folder / "nowhere") is None
 
 

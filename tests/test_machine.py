@@ -12,6 +12,7 @@ import warnings
 from dataclasses import replace
 from pathlib import Path
 
+import psutil  # imported before any test pretends another platform
 import pytest
 
 from utils import paths
@@ -361,7 +362,6 @@ def test_without_psutil_only_its_lines_are_lost(monkeypatch):
 
 
 def test_a_psutil_without_iowait_and_steal_still_gives_the_load(monkeypatch):
-    import psutil
 
     clock = iter(range(1000))
     monkeypatch.setattr(psutil, "cpu_times", lambda: types.SimpleNamespace(idle=next(clock) * 0.3 * (psutil.cpu_count() or 1)))
@@ -370,7 +370,6 @@ def test_a_psutil_without_iowait_and_steal_still_gives_the_load(monkeypatch):
 
 
 def test_a_busy_machine_is_called_noisy(monkeypatch):
-    import psutil
 
     monkeypatch.setattr(psutil, "cpu_times", lambda: types.SimpleNamespace(idle=5.0))  # no idle time passes at all
     noisy: list[bool] = []

@@ -67,6 +67,7 @@ PLANTED = [
     ("a shell through os", "plain-python", _source("measure", "import os\nos.system('false')")),
     ("an unchecked subprocess", "plain-python", _source("measure", "import subprocess\nsubprocess.run(['false'])")),
     ("a shell through IPython", "plain-python", _source("measure", "get_ipython().system('false')")),
+    ("zeros for data", "uniform-data", _source("measure", "import torch\na = torch.zeros(4)")),
     ("counts out of order", "executed", _set("measure", execution_count=9)),
     ("another kernel", "kernelspec", lambda nb: nb.metadata.kernelspec.update(name="ir")),
     ("widget state", "widget-state", lambda nb: nb.metadata.update(widgets={})),

@@ -35,6 +35,8 @@ _SVG_DATA = re.compile(r"data:image/svg\+xml;base64,([A-Za-z0-9+/=\s]+)")
 _IMAGE_DATA = re.compile(r"data:image/[\w+.-]+;base64,[A-Za-z0-9+/=\s]+")
 # Calls after which the kernel is gone: nbval then waits its whole timeout, and a reader loses what was measured.
 _DEADLY = {"os._exit", "os.abort", "os.kill", "sys.exit", "exit", "quit", "signal.raise_signal", "raise_signal"}
+# Inputs that hide a wrong result and flatter a clock: wrong kernels pass on them, and hardware draws less power.
+_UNIFORM = {"torch.zeros", "torch.ones", "torch.full", "torch.zeros_like", "torch.ones_like", "torch.full_like", "torch.eye"}
 # Calls whose failure nothing reports.
 _UNCHECKED = {"os.system", "os.popen", "get_ipython", "run_line_magic", "run_cell_magic"}
 
@@ -155,6 +157,8 @@ def code_rules(cell: NotebookNode) -> Iterator[tuple[str, str]]:
         if not isinstance(node, ast.Call):
             continue
         called = ast.unparse(node.func)
+        if called in _UNIFORM:
+            yield "uniform-data", f"{called}(): measured data is random (torch.rand, torch.randn), never uniform"
         if called in _DEADLY:
             yield "kernel-end", f"{called}() ends the kernel, and nbval waits for it until its timeout"
         if called in _UNCHECKED or called.rsplit(".", 1)[-1] in _UNCHECKED:

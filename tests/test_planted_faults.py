@@ -1,0 +1,307 @@
+"""The course broken on purpose, fault by fault: for each a named check goes red, and is green without it.
+
+Three layers, each with what a reader would run: the lessons' own judging cells on measurements with a fault; the traps and the
+stopwatch with a fault in their code; a lesson's file with a fault, before lint. The rooms' own tests plant more of their kind
+(test_expected, test_stopwatch, test_recordings, test_stages).
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import replace
+
+import pytest
+
+from tests.conftest import REPO
+from tests.factories import WHERE, make_reading, make_receipt
+from tools import canonical, lint_notebooks
+from tools.lint_notebooks import COMPARED
+from utils.measure import stopwatch, traps
+from utils.measure.simulated import SimulatedDevice, VirtualClock
+from utils.model import recordings
+from utils.model.expected import ExpectationError, expect
+from utils.model.readings import Reading, Receipt
+
+RNG = random.Random(3)
+
+# ------------------------------------------------------------------------------------------------ the lessons' own checks
+
+
+def lesson(stem: str):
+    path = REPO / "notebooks" / f"{stem}.ipynb"
+    return canonical.loads(path.read_text(encoding="utf-8"))
+
+
+def judge(stem: str, values: dict) -> None:
+    """Run the judging cells of a lesson, as they stand, on measured `values` (the names the lesson gives them)."""
+    for cell in lesson(stem).cells:
+        if cell.cell_type == "code" and cell.source.startswith(COMPARED):
+            exec(compile(cell.source, f"{stem}:{cell.id}", "exec"), {"expect": expect, **values})  # noqa: S102  (our own cells)
+
+
+def receipts() -> dict:
+    """What lesson 05 has measured when its checks run, on a sound machine."""
+    return {"device": "cpu", "receipt": make_receipt(), "grad": make_receipt(grad=True)}
+
+
+def every_reading(receipt: Receipt, change) -> Receipt:
+    """The receipt with `change` applied to each reading in it."""
+
+    def through(value):
+        if isinstance(value, dict) and "samples_ns" in value:
+            return change(Reading.from_dict(value)).to_dict()
+        if isinstance(value, dict):
+            return {key: through(inner) for key, inner in value.items()}
+        return [through(inner) for inner in value] if isinstance(value, list) else value
+
+    return Receipt.from_dict(through(json.loads(json.dumps(receipt.to_dict()))))
+
+
+def on_receipt(change, name: str = "receipt"):
+    return lambda values: values.update({name: change(values[name])})
+
+
+def one_and_a_half_times(receipt: Receipt) -> Receipt:
+    return every_reading(replace(receipt, source="recorded"), lambda reading: reading.scaled(1.5))
+
+
+def dearest(receipt: Receipt, place: int) -> str:
+    return sorted(receipt.stages, key=lambda s: -s.ns)[place].stage
+
+
+RECEIPT_FAULTS = {
+    "the dearest stage left out": on_receipt(lambda r: r.without(dearest(r, 0))),
+    "the second dearest left out": on_receipt(lambda r: r.without(dearest(r, 1))),
+    "the third dearest left out": on_receipt(lambda r: r.without(dearest(r, 2))),
+    "a stage counted twice": on_receipt(lambda r: replace(r, stages=(*r.stages, r.stage("allocator")))),
+    "a stage scaled by two": on_receipt(lambda r: r.scaled_stage("tensor_iterator", 2.0)),
+    "a stage halved": on_receipt(lambda r: r.scaled_stage("output_tensor", 0.5)),
+    "microseconds for nanoseconds": on_receipt(lambda r: every_reading(r, lambda reading: reading.scaled(1e-3))),
+    "nanoseconds for microseconds": on_receipt(lambda r: every_reading(r, lambda reading: reading.scaled(1e3))),
+    "a result that was cached": on_receipt(lambda r: replace(r, end_to_end=Reading("a + b", (r.total_ns,) * 80, 1700))),
+    "the A/A pair copied": on_receipt(lambda r: replace(r, control=(r.control[0],) * 2)),
+    "a mode active throughout": on_receipt(lambda r: replace(r, end_to_end=make_reading("a + b", r.total_ns + 2000, rng=RNG))),
+    "the empty loop taken off twice": on_receipt(lambda r: replace(r, end_to_end=r.end_to_end.minus(0.2 * r.total_ns))),
+    "the GPU's prices on a machine without one": on_receipt(lambda r: make_receipt("cuda", where=WHERE["cpu"])),
+    "a recording scaled by one and a half": on_receipt(one_and_a_half_times),
+    "a recording that is none of ours": on_receipt(lambda r: replace(r, source="recorded")),
+    "the views dropped before the view is priced": on_receipt(
+        lambda r: replace(r, arms={**r.arms, "view alive": make_reading("view alive", 1.05 * r.total_ns, rng=RNG)})
+    ),
+    "nothing run between the adds": on_receipt(
+        lambda r: replace(r, in_program=tuple((n, make_reading(str(n), r.total_ns, rng=RNG)) for n in (0, 5, 79)))
+    ),
+    "a first call that was not the first": on_receipt(lambda r: replace(r, first_call=(("first", 1150.0), ("last", 1140.0)))),
+    "the result kept where it should be dropped": on_receipt(
+        lambda r: replace(r, arms={**r.arms, "result dropped": make_reading("dropped", r.total_ns, rng=RNG)}), "grad"
+    ),
+    "grad priced on tensors that need none": on_receipt(lambda r: make_receipt(grad=False), "grad"),
+}
+
+
+def test_lesson_05_is_green_on_a_sound_machine(capsys):
+    judge("05_price_each_stage", receipts())
+    assert capsys.readouterr().out.count("holds") >= 5
+
+
+@pytest.mark.parametrize("fault", RECEIPT_FAULTS)
+def test_lesson_05_goes_red_on(fault):
+    values = receipts()
+    RECEIPT_FAULTS[fault](values)
+    with pytest.raises(ExpectationError, match="Likely causes"):
+        judge("05_price_each_stage", values)
+
+
+def test_a_recording_is_never_taken_for_a_live_measurement(tmp_path, monkeypatch):
+    receipt = make_receipt()
+    kept = {"date": receipt.date, "where": receipt.where, "receipts": {"cpu": receipt}, "command": "python -m utils record"}
+    stem = recordings.write(kept, folder=tmp_path).stem
+    monkeypatch.setattr(recordings.paths, "RECORDINGS", tmp_path)
+    recorded = recordings.load(stem).receipts["cpu"]
+    expect("price.end_to_end", recorded)
+    with pytest.raises(ExpectationError, match="given as a live measurement"):
+        expect("price.end_to_end", recorded, live=True)
+
+
+# ------------------------------------------------------------------------------------------------ faults in the code
+
+
+class Virtual(traps._Simulated):
+    """The traps' simulated device in virtual time: the same numbers however busy this machine is."""
+
+    def __init__(self):
+        SimulatedDevice.__init__(self, launch_us=20.0, depth=64, sync_us=10.0, copy_us=10.0, clock=VirtualClock(reading_ns=50))
+
+
+def simulated(trap: str) -> dict:
+    with pytest.MonkeyPatch.context() as m:
+        m.setattr(traps, "_Simulated", Virtual)
+        return getattr(traps, trap)("simulated")
+
+
+def no_sync():
+    expect("traps.no_sync", simulated("no_sync"))
+
+
+def item_in_loop():
+    expect("traps.item_in_loop", simulated("item_in_loop"))
+
+
+def no_warmup():
+    expect("traps.no_warmup", traps.no_warmup("cpu"))
+
+
+class Drifting(SimulatedDevice):
+    """A machine that becomes slower while it is timed: what a neighbour, or heat, does to a long measurement."""
+
+    def launch(self, kernel_us: float, value: float | None = None) -> None:
+        self.launch_us = 5.0 * (1 + self.wall.now() / 1e7)
+        super().launch(kernel_us, value)
+
+
+def aa_pair():
+    """The stopwatch's own control, on a machine that drifts; time is virtual, so the numbers are the same every time."""
+    machine = Drifting(clock=VirtualClock(reading_ns=50))
+    race = stopwatch.time_host({"launch": lambda: machine.launch(0.1)}, device=machine, blocks=20, seed=4)
+    expect("stopwatch.aa", race)
+
+
+def neighbour():
+    """A price under a neighbour that disturbs the blocks of one arm more than those of its twin."""
+    calm = Reading("a", tuple(1000.0 + i for i in range(80)), 2000)
+    hit = Reading("a (again)", tuple((1000.0 + i) * (3.0 if i % 5 < 3 else 1.0) for i in range(80)), 2000)
+    from utils.model.readings import Race
+
+    expect("stopwatch.aa", Race({"a": calm, "a (again)": hit}, ("a", "a (again)")))
+
+
+def break_sync(m):
+    m.setattr(SimulatedDevice, "synchronize", lambda self: None)
+
+
+def break_item(m):
+    m.setattr(SimulatedDevice, "item", lambda self: 0.0)
+
+
+def break_warm_up(m):
+    m.setattr(traps, "FIRST_CALLS", traps.FIRST_CALLS.replace("dumps(took)", "dumps([took[0]] * 81)"))
+
+
+def break_interleaving(m):
+    real = stopwatch.interleave
+    m.setattr(stopwatch, "interleave", lambda arms, **how: {name: real({name: arm}, **how)[name] for name, arm in arms.items()})
+
+
+def break_pair_dropped(m):
+    real = stopwatch.Race
+    m.setattr(stopwatch, "Race", lambda **fields: real(**{**fields, "control": (fields["control"][0],) * 2}))
+
+
+def break_pair_copied(m):
+    real = stopwatch.interleave
+
+    def copied(arms, **how):
+        got = real(arms, **how)
+        return {name: got[name.removesuffix(stopwatch.AGAIN)] for name in got}
+
+    m.setattr(stopwatch, "interleave", copied)
+
+
+def break_units(m):
+    real = stopwatch.interleave
+    m.setattr(stopwatch, "interleave", lambda arms, **how: {n: r.scaled(1e-3) for n, r in real(arms, **how).items()})
+
+
+def break_clock(m):
+    """The clock is read once and its answer kept: every block takes the same time."""
+    real = stopwatch.interleave
+
+    def frozen(arms, **how):
+        got = real(arms, **how)
+        return {
+            n: Reading(n, (r.samples[0] * (1 + 0.01 * i),) * len(r.samples), r.calls_per_block)
+            for i, (n, r) in enumerate(got.items())
+        }
+
+    m.setattr(stopwatch, "interleave", frozen)
+
+
+def break_quartile(m):
+    m.setattr(Reading, "ns", property(lambda self: self.median))
+
+
+CODE_FAULTS = {
+    "no synchronisation": (break_sync, no_sync),
+    "a read that does not wait": (break_item, item_in_loop),
+    "no warm-up": (break_warm_up, no_warmup),
+    "one variant after the other": (break_interleaving, aa_pair),
+    "the A/A pair dropped": (break_pair_dropped, aa_pair),
+    "the A/A pair copied": (break_pair_copied, aa_pair),
+    "microseconds called nanoseconds": (break_units, aa_pair),
+    "a clock read once": (break_clock, aa_pair),
+    "the median for the lower quartile": (break_quartile, neighbour),
+}
+
+
+@pytest.mark.parametrize("check", {check for _, check in CODE_FAULTS.values()}, ids=lambda check: check.__name__)
+def test_the_check_is_green_without_a_fault(check):
+    check()
+
+
+@pytest.mark.parametrize("fault", CODE_FAULTS)
+def test_the_check_goes_red_on(fault, monkeypatch):
+    plant, check = CODE_FAULTS[fault]
+    plant(monkeypatch)
+    with pytest.raises(ExpectationError, match="Likely causes"):
+        check()
+
+
+# ------------------------------------------------------------------------------------------------ faults in a lesson's file
+
+
+def _measuring_cell(nb):
+    return next(c for c in nb.cells if c.cell_type == "code" and "torch.rand" in c.source)
+
+
+def zeros_for_data(nb):
+    cell = _measuring_cell(nb)
+    cell.source = cell.source.replace("torch.rand(", "torch.zeros(")
+
+
+def judge_left_out(nb):
+    for cell in nb.cells:
+        if cell.cell_type == "code" and cell.source.startswith(COMPARED):
+            cell.source = COMPARED + "\nprint('✔ stages.sum: holds')"
+
+
+def marker_lost(nb):
+    for cell in nb.cells:
+        cell.source = cell.source.replace(COMPARED + "\n", "")
+
+
+def outputs_stripped(nb):
+    for cell in nb.cells:
+        if cell.cell_type == "code":
+            cell.outputs = []
+
+
+LESSON_FAULTS = {
+    "zeros for data": (zeros_for_data, "uniform-data"),
+    "a verdict printed instead of judged": (judge_left_out, "compared"),
+    "a judging cell that is not compared": (marker_lost, "compared"),
+    "outputs stripped": (outputs_stripped, "compared"),
+}
+
+
+@pytest.mark.parametrize("fault", LESSON_FAULTS)
+def test_lint_of_lesson_05_goes_red_on(fault):
+    plant, rule = LESSON_FAULTS[fault]
+    nb = lesson("05_price_each_stage")
+    before = set(lint_notebooks.lint(nb))
+    plant(nb)
+    assert rule in {found[0] for found in set(lint_notebooks.lint(nb)) - before}
+
+
+def test_there_are_at_least_ten_faults_of_every_kind_the_course_names():
+    assert len(RECEIPT_FAULTS) + len(CODE_FAULTS) + len(LESSON_FAULTS) >= 30

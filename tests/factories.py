@@ -163,7 +163,7 @@ def make_receipt(
         ),
         first_call=(("first add of the process", 2.6e6), ("second", 9.7e3), ("after 1,000", total * speed)),
         device_time=(
-            {"kernel": reading("kernel", 1200.0), "gap": reading("gap", 800.0), "captured": reading("captured", 1020.0)}
+            {"kernel": reading("kernel", 1200.0), "gap": reading("gap", 800.0), "captured per node": reading("captured per node", 1020.0)}
             if device == "cuda"
             else {}
         ),

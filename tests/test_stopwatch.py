@@ -446,7 +446,7 @@ def plant_no_spin(m):
 
 
 def plant_no_warm_up(m):
-    m.setattr(stopwatch, "_calibrate", lambda name, arm, block_s, most=1: 1)
+    m.setattr(stopwatch, "calibrate", lambda name, arm, block_s, most=1: 1)
     m.setattr(stopwatch, "_short_of_back_pressure", lambda name, arm, block_s: 1)
 
     def at_once(arms, *, blocks, calls, **_):
@@ -530,3 +530,30 @@ def test_a_planted_fault_turns_its_check_red(plant, check, monkeypatch):
     plant(monkeypatch)
     with pytest.raises(AssertionError):
         check()
+
+
+# ---------------------------------------------------------------- lanes and traps
+
+
+def test_the_price_of_a_graphs_node_is_the_slope_and_the_fixed_part_cancels():
+    from utils.measure.lanes import node_price
+
+    rng = random.Random(2)
+    fixed, node = rng.uniform(3_000, 9_000), rng.uniform(800, 1_500)
+    short = Reading("short", tuple(fixed + 100 * node + rng.uniform(0, 50) for _ in range(40)))
+    long = Reading("long", tuple(fixed + 1000 * node + rng.uniform(0, 50) for _ in range(40)))
+    assert node_price(short, 100, long, 1000).ns == pytest.approx(node, rel=0.001)
+    assert long.ns / 1000 > node_price(short, 100, long, 1000).ns
+    with pytest.raises(ValueError, match="no slope"):
+        node_price(short, 100, short, 100)
+
+
+def test_lanes_without_cuda_say_so():
+    import torch
+
+    if torch.cuda.is_available():
+        pytest.skip("this machine has a CUDA device")
+    from utils.measure.lanes import lanes
+
+    with pytest.raises(MeasurementError, match="no CUDA device here"):
+        lanes("cuda")

@@ -76,7 +76,7 @@ def interleave(
             if progress:
                 progress(0.1 * i / len(arms), f"warming up {name}")
             if name not in calls:
-                calls[name] = _calibrate(name, arm, block_ms * 1e-3, most_calls)
+                calls[name] = calibrate(name, arm, block_ms * 1e-3, most_calls)
         share = {name: max(1, round(calls[name] / stretches)) for name in arms}  # calls of one stretch
         times = {name: max(1, round(calls[name] / share[name])) for name in arms}  # stretches of one block
         one_round = sum(_run(name, arm, share[name]) * times[name] for name, arm in arms.items())
@@ -104,7 +104,7 @@ def _schedule(times: Mapping[str, int], blocks: int, rng: random.Random) -> Iter
         yield rng.sample(one_round, len(one_round))
 
 
-def _calibrate(name: str, arm: Arm, block_s: float, most: int = MOST_CALLS) -> int:
+def calibrate(name: str, arm: Arm, block_s: float, most: int = MOST_CALLS) -> int:
     """How many calls make a block of about `block_s` seconds (1 for a call that is longer than a block)."""
     n = 1
     _run(name, arm, n)  # the first call of anything is not like the others
@@ -193,7 +193,7 @@ def time_host(
         if between is not None:
             calls = dict.fromkeys(arms, _calls_between(arms[control], control, block_ms, clock))
         else:
-            count = _calibrate if synchronise is None else _short_of_back_pressure
+            count = calibrate if synchronise is None else _short_of_back_pressure
             calls = {name: count(name, arm, block_ms * 1e-3) for name, arm in arms.items() if name != EMPTY}
             calls[EMPTY] = max(calls.values())
         calls[control + AGAIN] = calls[control]  # the A/A pair runs the same code, so the same number of calls
@@ -280,7 +280,7 @@ def _short_of_back_pressure(name: str, arm: Arm, block_s: float) -> int:
     A call that puts many kernels into the queue fills it after few calls; from then on the host waits for the device and the
     block no longer prices the host.
     """
-    n = _calibrate(name, arm, block_s, QUEUE_CALLS)
+    n = calibrate(name, arm, block_s, QUEUE_CALLS)
     while n >= 8:
         whole = min(_run(name, arm, n) / n for _ in range(3))
         part = min(_run(name, arm, n // 4) / (n // 4) for _ in range(3))
@@ -326,7 +326,7 @@ def time_device(
     turns = {**fns, control + AGAIN: fns[control], EMPTY: (_nothing,)}
     arms = {name: clock.arm(name, turn, most) for name, turn in turns.items()}
     with queue.active():
-        calls = {n: most if n == EMPTY else _calibrate(n, arm, block_ms * 1e-3, most) for n, arm in arms.items()}
+        calls = {n: most if n == EMPTY else calibrate(n, arm, block_ms * 1e-3, most) for n, arm in arms.items()}
         calls[control + AGAIN] = calls[control]
         clock.forget()
         readings = interleave(

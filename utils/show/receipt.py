@@ -130,7 +130,7 @@ def _cpu_rows(receipt: Receipt, recording: str, prefix: str) -> list[Row]:
 
 def _gpu_rows(receipt: Receipt, recording: str, prefix: str) -> list[Row]:
     label, total = receipt_label(receipt), receipt.total_ns
-    kernel, captured = (receipt.device_time.get(name) for name in ("kernel", "captured"))
+    kernel, captured = (receipt.device_time.get(name) for name in ("kernel", "captured per node"))
     host = Lane("host", _stage_segments(receipt))
     lanes, sentence = [host], "The kernel's own time was not recorded."
     if kernel is not None:

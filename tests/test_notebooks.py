@@ -171,10 +171,10 @@ def test_nbval_sees_a_dead_kernel_at_once(tmp_path):
 def published(tmp_path_factory):
     """The course as it stands, at every kind of address the first cell takes: {kind: ONE_ADD_REPO}."""
     require("git")
-    from tools.gates import _published
+    from tools.gates import published as publish
 
     scratch = tmp_path_factory.mktemp("published")
-    bare = _published(scratch)
+    bare = publish(scratch)
     served = scratch / "served"
     served.mkdir()
     for kind in ("zip", "tar.gz"):

@@ -167,6 +167,19 @@ def aa_pair():
     expect("stopwatch.aa", race)
 
 
+class Steady(SimulatedDevice):
+    """A machine whose launches differ by a percent, in virtual time."""
+
+    def launch(self, kernel_us: float, value: float | None = None) -> None:
+        self.launch_us = 5.0 * RNG.uniform(1.0, 1.01)
+        super().launch(kernel_us, value)
+
+
+def units():
+    machine = Steady(clock=VirtualClock(reading_ns=50))
+    expect("stopwatch.aa", stopwatch.time_host({"launch": lambda: machine.launch(0.1)}, device=machine, blocks=12, seed=4))
+
+
 def neighbour():
     """A price under a neighbour that disturbs the blocks of one arm more than those of its twin."""
     calm = Reading("a", tuple(1000.0 + i for i in range(80)), 2000)
@@ -238,7 +251,7 @@ CODE_FAULTS = {
     "one variant after the other": (break_interleaving, aa_pair),
     "the A/A pair dropped": (break_pair_dropped, aa_pair),
     "the A/A pair copied": (break_pair_copied, aa_pair),
-    "microseconds called nanoseconds": (break_units, aa_pair),
+    "microseconds called nanoseconds": (break_units, units),
     "a clock read once": (break_clock, aa_pair),
     "the median for the lower quartile": (break_quartile, neighbour),
 }

@@ -77,7 +77,7 @@ def _run(lesson: Path, gates: tuple[str, ...], scratch: Path) -> Outcome:
         folder = scratch / "alone"
         folder.mkdir()
         shutil.copy(lesson, folder)
-        env["ONE_ADD_REPO"] = str(_published(scratch))
+        env["ONE_ADD_REPO"] = str(published(scratch))
     elif not lesson.resolve().is_relative_to(REPO):
         env["ONE_ADD_REPO"] = str(REPO)  # a test's own small lesson
     if "no compiler" in gates or "no valgrind" in gates:
@@ -191,14 +191,19 @@ def _bare_path(scratch: Path) -> Path:
     return folder
 
 
-def _published(scratch: Path) -> Path:
-    """The course as a git repository that can be cloned: this working tree, committed as it is. Stands in for its address."""
+def copy_tree(folder: Path) -> Path:
+    """A copy of this working tree, without what git ignores; returns `folder`."""
     from tools.lint import tracked
 
-    tree, bare = scratch / "tree", scratch / "published.git"
     for path in tracked():
-        (tree / path).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(REPO / path, tree / path)
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(REPO / path, folder / path)
+    return folder
+
+
+def published(scratch: Path) -> Path:
+    """The course as a git repository that can be cloned: this working tree, committed as it is. Stands in for its address."""
+    tree, bare = copy_tree(scratch / "tree"), scratch / "published.git"
     git = ["git", "-c", "user.name=gate", "-c", "user.email=gate@example.org", "-c", "init.defaultBranch=main"]
     for command in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "as it is"]):
         subprocess.run([*git, *command], cwd=tree, check=True, capture_output=True)

@@ -1,0 +1,92 @@
+"""Lesson 00 as a reader meets it: `make lab`, a real browser, Run All, an answer typed, a slider moved twenty times."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+
+import pytest
+
+from tests.browser import lab
+from tests.conftest import REPO, require
+from tools.gates import copy_tree
+
+LESSON = "notebooks/00_start_here.ipynb"
+
+pytestmark = pytest.mark.skipif(not (REPO / LESSON).is_file(), reason="lesson 00 is not there")
+
+
+def command(root, port: int) -> list[str]:
+    """`make lab` on a copy of the repository (a browser must not save over the committed lesson).
+
+    Where the tests do not run in .venv, making it is not their business: then what `make lab` starts, in this environment.
+    """
+    if shutil.which("make") and sys.prefix == str(REPO / ".venv"):
+        return ["make", "lab", f"PORT={port}", f"ARGS=--ServerApp.root_dir={root}"]
+    return [sys.executable, "-m", "tools.lab", str(port), f"--ServerApp.root_dir={root}"]
+
+
+@pytest.fixture(scope="module")
+def notebook(tmp_path_factory):
+    chromium = require("browser")
+    root = copy_tree(tmp_path_factory.mktemp("lab") / "course")
+    plain = {name: "" for name in os.environ if name.startswith(("MAKE", "MFLAGS", "DISPLAY", "WAYLAND"))}
+    with lab.serve(command=command(root, lab.free_port()), env=plain) as server, lab.browse(chromium) as browser:
+        with server.open(browser, LESSON) as opened:
+            opened.run_all()
+            yield opened
+
+
+def predictions(notebook):
+    """The output areas that ask for a prediction, in the order of the lesson."""
+    answer = notebook.page.get_by_role("button", name="Answer")
+    return notebook.page.locator(f"{notebook.CODE} .jp-Cell-outputArea").filter(has=answer)
+
+
+def test_run_all_shows_no_error_and_no_answer(notebook):
+    assert notebook.problems() == []
+    assert all(prompt.strip("[]: ").isdigit() for prompt in notebook.prompts())
+    assert predictions(notebook).count() >= 1
+    folds = notebook.page.locator(f"{notebook.CODE} .jp-Cell-outputArea details")
+    assert folds.count() >= 1
+    assert notebook.page.locator(f"{notebook.CODE} .jp-Cell-outputArea details[open]").count() == 0
+
+
+def test_a_prediction_is_answered_by_keyboard_and_its_figure_opens(notebook):
+    asked = predictions(notebook).first
+    assert notebook.visible("details[open]", asked) == 0
+    field = asked.locator("input[type=text]")
+    if field.count():
+        field.first.focus()
+        notebook.page.keyboard.type("20")
+        notebook.page.keyboard.press("Enter")
+    else:
+        asked.locator("input[type=radio]").first.focus()
+        notebook.page.keyboard.press("Space")
+        asked.get_by_role("button", name="Answer").focus()
+        notebook.page.keyboard.press("Enter")
+    figure = asked.locator("details[open] img").first
+    figure.wait_for(state="visible", timeout=20_000)
+    assert figure.get_attribute("alt").strip()
+    assert notebook.visible("table", asked) >= 1
+    assert "You said" in notebook.visible_text()
+    assert notebook.problems() == []
+
+
+def test_twenty_moves_of_a_slider_leave_one_figure(notebook):
+    handle = notebook.page.locator(f"{notebook.CODE} .jp-Cell-outputArea").get_by_role("slider").first
+    area = notebook.page.locator(f"{notebook.CODE} .jp-Cell-outputArea").filter(has=notebook.page.get_by_role("slider")).first
+    handle.scroll_into_view_if_needed()
+    before = area.locator("img").first.get_attribute("alt")
+    handle.focus()
+    for _ in range(20):
+        notebook.page.keyboard.press("ArrowRight")
+    notebook.page.wait_for_function(
+        "([area, before]) => area.querySelector('img') && area.querySelector('img').alt !== before",
+        arg=[area.element_handle(), before],
+        timeout=20_000,
+    )
+    notebook.wait_done()
+    assert area.locator("img").count() == 1
+    assert notebook.problems() == []

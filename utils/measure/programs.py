@@ -24,6 +24,7 @@ def in_program_curve(
     grad: bool = False,
     *,
     after: tuple[int, ...] = AFTER,
+    ops: list[Callable[[], object]] | None = None,
     blocks: int = 40,
     block_ms: float = 3.0,
     seed: int | None = None,
@@ -31,11 +32,12 @@ def in_program_curve(
 ) -> tuple[tuple[int, Reading], ...]:
     """(N, price of `c = a + b` after N other ops in ns) for each N of `after`, at most 79; all in one interleaved race.
 
-    On CUDA the queue is emptied before each pass of the program, so that the host never waits for the device.
+    `ops` are the calls that run before the add, in their order (default: `other_ops`; `more_adds` is the contrast). On CUDA
+    the queue is emptied before each pass of the program, so that the host never waits for the device.
     """
     import torch
 
-    ops = other_ops(device, grad)
+    ops = other_ops(device, grad) if ops is None else ops
     if max(after) > len(ops):
         raise ValueError(f"there are {len(ops)} other ops, so N cannot be {max(after)}")
     a, b = (torch.rand(1, device=device).requires_grad_(grad) for _ in range(2))
@@ -93,6 +95,17 @@ def _passes(ops, synchronise, block_ms: float) -> int:
     start = clock()
     run(20)
     return max(8, round(block_ms * 1e6 * 20 / (clock() - start)))
+
+
+def more_adds(device: str = "cpu", grad: bool = False) -> list[Callable[[], object]]:
+    """79 adds of other tensors: as many calls as `other_ops`, other data, but the code of the add that is timed."""
+    import torch
+
+    def one_more() -> Callable[[], object]:
+        x, y = (torch.rand(1, device=device).requires_grad_(grad) for _ in range(2))
+        return lambda: x + y
+
+    return [one_more() for _ in range(max(AFTER))]
 
 
 def other_ops(device: str = "cpu", grad: bool = False) -> list[Callable[[], object]]:

@@ -288,44 +288,58 @@ def dropped(receipt: Receipt) -> tuple[str | None, Sentence]:
 # ------------------------------------------------------------------------------------------------ in a program
 
 
-def code_or_data(nothing: Race, same: Race, other: Race, count: int) -> Sentence:
-    """What makes the add dearer after `count` other calls: one that ran the same code on other data, or other code as well.
+def code_or_data(receipt: Receipt, same: Sequence[tuple[int, Reading]]) -> Sentence:
+    """Is it other code or other data that makes the add dearer in a program? `same` is the curve after adds of other tensors.
 
-    Each race timed "a + b" one call at a time: after nothing, after `count` other adds, after `count` other ops.
+    Judged at the largest N that both curves have; a rise inside the A/A error or the point's own band is no rise.
     """
-    base, adds, ops = (race["a + b"].ns for race in (nothing, same, other))
-    error = max(race.error for race in (nothing, same, other)) * max(base, adds, ops)
-    words = (
-        f"One call timed alone costs {format_ns(base)} after nothing, {format_ns(adds)} after {count} adds of other tensors and "
-        f"{format_ns(ops)} after {count} ops of many kinds."
-    )
-    if ops - base <= error:
-        return Sentence(words, "No rise seen after other ops, so there is no cause to look for.")
-    part = (adds - base) / (ops - base)
-    if part < 0.5:
-        cause = "The other adds ran the same code on other data and show less than half of the rise: most comes with other code."
+    other, adds = dict(receipt.in_program), dict(same)
+    count = max(other.keys() & adds.keys(), default=0)
+    if not count:
+        return Sentence("The add after adds of other tensors was not priced at the same N, so the two cannot be compared.")
+    hot, ops, more = receipt.total_ns, other[count], adds[count]
+    words = f"After {count} adds of other tensors it takes {format_ns(more)}, after {count} other ops {format_ns(ops)}."
+    rise = ops.ns - hot
+    if rise <= max(max(receipt.aa_error, 0.005) * ops.ns, ops.p75 - ops.ns):
+        return Sentence(words, "No rise over the hot price is seen after other ops, so there is no cause to look for.")
+    if more.ns - hot < rise / 2:
+        cause = "Other data with the same code shows less than half of the rise, so most of it comes with other code."
     else:
-        cause = "The other adds ran the same code on other data and show most of the rise: other code is not the main cause."
-    return Sentence(words, cause, "A clock cannot tell cold tables from mispredicted jumps; a machine's counters could.")
+        cause = "Other data with the same code shows most of the rise, so other code is not its main cause."
+    return Sentence(words, cause, "A clock cannot tell a cold table from a mispredicted jump; a processor's counters could.")
 
 
 def first_calls(receipt: Receipt, beside: Receipt | None = None) -> Table:
-    """The ladder of first calls in a fresh process, each with its multiple of the last; `beside` adds a second machine's."""
+    """The ladder of first calls in a fresh process; each first call with its multiple of the last call of the same kind.
+
+    `beside` adds a second machine's ladder. Raises ValueError where this receipt has none.
+    """
     if not receipt.first_call:
         raise ValueError("the first calls were not measured in this receipt")
-    last = receipt.first_call[-1][1]
-    other = dict(beside.first_call) if beside else {}
+    steps, other = dict(receipt.first_call), dict(beside.first_call) if beside else {}
     rows = [
-        {"call": name, "price": format_ns(ns), "times": f"{significant(ns / last, 2)} ×", "beside": format_ns(other.get(name))}
-        for name, ns in receipt.first_call
+        {
+            "call": name,
+            "price": format_ns(ns),
+            "times": _over_last(name, steps),
+            "beside": format_ns(other[name]) if name in other else None,
+        }
+        for name, ns in steps.items()
     ]
-    rows += [{"call": name, "beside": format_ns(ns)} for name, ns in other.items() if name not in dict(receipt.first_call)]
-    columns = {"call": "in a fresh process", "price": "price", "times": "over the last row"}
+    rows += [{"call": name, "beside": format_ns(ns)} for name, ns in other.items() if name not in steps]
+    columns = {"call": "in a fresh process", "price": "price", "times": "over the last of its kind"}
     notes = [receipt_label(receipt)]
     if beside:
         columns["beside"] = beside.source
         notes.append(f"Last column: {receipt_label(beside)}")
-    return Table(rows, columns, "First calls: paid once", notes)
+    return Table(rows, columns, "First calls, in the order in which a process meets them", notes)
+
+
+def _over_last(name: str, steps: dict[str, float]) -> str | None:
+    """ "269 ×" for a step "first …" of which later ones follow, else None."""
+    kind = name.removeprefix("first ")
+    later = [ns for other, ns in steps.items() if kind in other and other != name]
+    return f"{significant(steps[name] / later[-1], 3)} ×" if name.startswith("first ") and later else None
 
 
 # ------------------------------------------------------------------------------------------------ the printed tables

@@ -5,7 +5,7 @@ SHELL := /bin/sh
 PORT ?= 8888
 ARGS ?=
 N ?= 1
-CELL_TIMEOUT ?= 180
+CELL_TIMEOUT ?= 300
 PY := .venv/bin/python
 export PYTHON
 MAKEFLAGS += --no-print-directory

@@ -36,7 +36,7 @@ def ensure() -> Path:
     if stamp.is_file() and stamp.read_text(encoding="utf-8") == wanted:
         return python
     shutil.rmtree(FOLDER, ignore_errors=True)
-    venv.create(FOLDER, with_pip=False)
+    venv.create(FOLDER, with_pip=False, symlinks=sys.platform != "win32")
     own = Path(
         subprocess.check_output([python, "-c", "import sysconfig; print(sysconfig.get_paths()['purelib'])"], text=True).strip()
     )

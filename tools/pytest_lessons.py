@@ -12,7 +12,7 @@ NBVAL = (
     "tools.pytest_lessons",
     "--nbval-lax",
     "--nbval-current-env",
-    "--nbval-cell-timeout=180",
+    "--nbval-cell-timeout=300",
     "--nbval-sanitize-with=tools/nbval_sanitize.cfg",
 )
 

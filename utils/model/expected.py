@@ -217,17 +217,22 @@ def _group_problems(receipt: Receipt) -> list[str]:
     out, parts = [], {}
     for group in receipt.ladder_groups:
         total = sum(ns for _, ns in group.parts)
-        if group.parts and abs(total - group.isolates_ns) > 1.0:
+        if group.parts and not _same(total, group.isolates_ns):
             out.append(f"the group {group.name!r} stores {group.isolates_ns:,.0f} ns, but its parts add up to {total:,.0f} ns")
         for stage, ns in group.parts:
             parts.setdefault(stage, set()).add(round(ns, 1))  # a set: a group within another counts the same part again
     for stage, counted in parts.items():
         price = next((s.ns for s in receipt.stages if s.stage == stage), None)
-        if price is None or any(abs(part - price) <= 1.0 for part in counted):
+        if price is None or any(_same(part, price) for part in counted):
             continue
         if abs(sum(counted) - price) > 10.0 + SHARED_SLACK * price or len(counted) == 1:
             out.append(f"the groups count {sum(counted):,.0f} ns of {stage}, but its price is {price:,.0f} ns")
     return out
+
+
+def _same(a: float, b: float) -> bool:
+    """Equal but for the rounding of a recording (four significant digits of each number)."""
+    return abs(a - b) <= 1.0 + 0.001 * max(abs(a), abs(b))
 
 
 def _recording_problems(receipt: Receipt) -> list[str]:

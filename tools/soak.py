@@ -73,9 +73,8 @@ def once(lessons: list[Path]) -> tuple[int, list[str], str]:
             if case.find("failure") is None and case.find("error") is None and case.find("skipped") is None:
                 passed += 1
             else:
-                failed.append(
-                    f"{Path(case.get('file') or case.get('classname', '?').replace('.', '/')).stem}: {case.get('name')}"
-                )
+                lesson = case.get("classname", "").removesuffix(".ipynb").rsplit(".", 1)[-1]
+                failed.append(f"{lesson}: {case.get('name')}")
         if run.returncode and not failed:
             failed.append(f"pytest exit {run.returncode}")
         return passed, failed, run.stdout

@@ -313,20 +313,16 @@ def price_strip(lit: Sequence[str] = (), receipt: Receipt | None = None, *, to_s
     """One add as a thin strip, its stages in running order, the groups in `lit` coloured and the rest grey.
 
     Without `receipt` the best recording is used and labelled. `to_scale=False` gives every stage the same width and no number:
-    for lessons that ask for these numbers further down. ValueError for an unknown group, LookupError without a recording.
+    for lessons that ask for these numbers further down; it needs no recording. ValueError for an unknown group, LookupError
+    where there is neither a receipt nor a recording to be to scale with.
     """
     known = catalogue.groups()
     unknown = [g for g in lit if g not in known]
     if unknown:
         raise ValueError(f"no such group of stages: {unknown}; there are {list(known)}")
-    if receipt is None:
+    if receipt is None and to_scale:
         receipt = recorded_receipt("cpu")
-    parts = [(s.stage, s.ns) for s in receipt.stages if s.ns is not None]
-    missing = [catalogue.title(s.stage, receipt.device) for s in receipt.stages if s.ns is None]
-    context = receipt.context_ns
-    pieces = [(catalogue.title(i, receipt.device), catalogue.group_of(i), ns) for i, ns in parts]
-    if context > 0:
-        pieces.append(("context", "context", context))
+    pieces, missing = _pieces(receipt) if receipt else ([(s.title, s.group, 1.0) for s in catalogue.stages().values()], [])
     widths = [ns if to_scale else 1.0 for _, _, ns in pieces]
     whole = sum(widths)
 
@@ -362,7 +358,8 @@ def price_strip(lit: Sequence[str] = (), receipt: Receipt | None = None, *, to_s
 
     named = [known[g] for g in lit] or ["no part"]
     order = ", ".join(f"{title}{f' {format_ns(ns)}' if to_scale else ''}" for title, _, ns in pieces)
-    alt = f"Strip of one {receipt.op} with {', '.join(named)} lit. From left to right: {order}."
+    op = receipt.op if receipt else "a + b"
+    alt = f"Strip of one {op} with {', '.join(named)} lit. From left to right: {order}."
     if missing:
         alt += f" Not measured: {', '.join(missing)}."
     rows = [
@@ -374,14 +371,24 @@ def price_strip(lit: Sequence[str] = (), receipt: Receipt | None = None, *, to_s
         }
         for title, group, ns in pieces
     ]
-    label = receipt_label(receipt)
+    label = [receipt_label(receipt)] if receipt else []
     scale = f"to scale: {format_ns(receipt.end_to_end)} from end to end" if to_scale else "not to scale"
     return Picture(
         _drawn(paint, 0.62),
         alt,
-        Table(rows, caption=f"One {receipt.op}, stage by stage", notes=[label]),
-        f"One {receipt.op}, {scale} · {label}",
+        Table(rows, caption=f"One {op}, stage by stage", notes=label),
+        " · ".join([f"One {op}, {scale}", *label]),
     )
+
+
+def _pieces(receipt: Receipt) -> tuple[list[tuple[str, str, float]], list[str]]:
+    """(title, group, ns) of each stage that was measured, and of a context above 0; the titles of those that were not."""
+    pieces = [
+        (catalogue.title(s.stage, receipt.device), catalogue.group_of(s.stage), s.ns) for s in receipt.stages if s.ns is not None
+    ]
+    if receipt.context_ns > 0:
+        pieces.append(("context", "context", receipt.context_ns))
+    return pieces, [catalogue.title(s.stage, receipt.device) for s in receipt.stages if s.ns is None]
 
 
 def _runs(pieces, widths) -> list[tuple[str, tuple[float, float]]]:

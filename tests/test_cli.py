@@ -186,9 +186,17 @@ def test_price_prints_every_stage_the_rest_and_what_it_adds_up_to(receipt, capsy
         assert catalogue.title(stage.stage) in said and tables.format_ns(stage.isolate) in said
     assert "context" in said and tables.format_ns(receipt.context_ns) in said and tables.format_ns(receipt.total_ns) in said
     notes = tables.receipt_table(receipt).notes
-    assert len(notes) >= 2 and all(note in said for note in notes), "the A/A error, the machine and the state"
-    assert "view alive" in said and "after 79 other ops" in said and "first add of the process" in said
+    words = " ".join(said.split())
+    assert len(notes) >= 2 and all(" ".join(note.split()) in words for note in notes), "the A/A error, the machine, the state"
+    assert "view alive" in words and "after 79 other ops" in words and "first add of the process 2.60 ms" in words
     assert "█" in said
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_what_stands_under_the_table_keeps_to_the_terminal(columns):
+    lines = price.text(make_receipt("cpu", grad=True), make_receipt("cuda", source="recorded"), columns).splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith("a + b, end to end")) + 1
+    assert len(lines) > start + 4 and max(map(len, lines[start:])) <= columns
 
 
 def test_price_as_json_is_the_receipt_and_its_sums(receipt, capsys):
@@ -226,7 +234,9 @@ def test_without_a_compiler_the_rungs_and_a_clear_sentence(monkeypatch, capsys):
     said = capsys.readouterr().out
     assert "no C++ compiler was found" in said and "recorded, not yours" in said
     live, shown = said.split("recorded, not yours", 1)
+    assert said.count("no C++ compiler was found") == 1, "the reason is told once, not in every row"
     assert "not measured" in live and "not measured" not in shown
+    assert "stages not measured, and context" in live and "rungs from Python: a + b" in live
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,9 @@ With `--json` stdout is the receipt as JSON and nothing else; progress goes to s
 from __future__ import annotations
 
 import argparse
+import textwrap
 
-from utils.commands import Refused, device_or_refuse, print_json
+from utils.commands import Refused, device_or_refuse, print_json, width
 
 HELP = "measure the receipt of one a + b (about 20 s, the first time some minutes more for the compiler)"
 BAR = 24
@@ -29,7 +30,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json({"receipt": receipt.to_dict(), "summary": summary(receipt), "beside": beside and _label(beside)})
         return 0
-    print(text(receipt, beside))
+    print(text(receipt, beside, width()))
     if not receipt.complete:
         print()
         print(fallback(receipt))
@@ -57,22 +58,28 @@ def summary(receipt) -> dict:
     }
 
 
-def text(receipt, beside=None) -> str:
-    """The receipt for a terminal: stages with a bar column, then everything else that was measured, one line each."""
+def text(receipt, beside=None, columns: int = 120) -> str:
+    """The receipt for a terminal of that many columns: stages with a bar column, then everything else that was measured."""
     from utils.show import tables
 
     table = tables.receipt_table(receipt, beside)
+    for row, stage in zip(table.rows, receipt.stages, strict=False):
+        if stage.isolate is None:
+            row["alone"] = "not measured"  # the reasons are long and mostly the same: `fallback` tells each once
+    if not receipt.complete:
+        table.rows[-2]["stage"] = "stages not measured, and context"
     prices = [stage.ns for stage in receipt.stages] + [receipt.stage_sum_ns, receipt.context_ns, receipt.total_ns]
     for row, ns in zip(table.rows, prices, strict=True):
         row["bar"] = bar(ns, receipt.total_ns)
-    columns = {}
+    headings = {}
     for key, heading in table.columns.items():
-        columns[key] = heading
+        headings[key] = heading
         if key == "share":
-            columns["bar"] = ""
-    del columns["group"]
-    body = tables.Table(table.rows, columns, table.caption, table.notes).text()
-    return "\n".join([body, "", *more(receipt)])
+            headings["bar"] = ""
+    del headings["group"]
+    body = tables.Table(table.rows, headings, table.caption).text()
+    notes = [textwrap.fill(note, columns, subsequent_indent="    ") for note in table.notes]
+    return "\n".join([body, *notes, "", *more(receipt, columns)])
 
 
 def bar(ns: float | None, whole: float) -> str:
@@ -84,26 +91,42 @@ def bar(ns: float | None, whole: float) -> str:
     return ("█" * full + " ▏▎▍▌▋▊▉"[rest].strip()) or "▏"
 
 
-def more(receipt) -> list[str]:
-    """One line per further thing that the receipt holds: other states, in a program, first call, the ladder, the device."""
+def more(receipt, columns: int) -> list[str]:
+    """What else the receipt holds, wrapped: other states, in a program, the first calls, the device, the ladder."""
     from utils.show.tables import format_ns
 
-    lines = []
-    if receipt.arms:
-        lines.append("in other states    " + " · ".join(f"{name} {format_ns(r)}" for name, r in receipt.arms.items()))
-    if receipt.in_program:
-        lines.append("in a program       " + " · ".join(f"after {n} other ops {format_ns(r)}" for n, r in receipt.in_program))
-    if receipt.first_call:
-        lines.append("the first calls    " + " · ".join(f"{name} {format_ns(ns)}" for name, ns in receipt.first_call))
-    if receipt.device_time:
-        lines.append("on the device      " + " · ".join(f"{name} {format_ns(r)}" for name, r in receipt.device_time.items()))
+    def prices(pairs) -> str:
+        return " · ".join(f"{name} {_price(ns)}" for name, ns in pairs)
+
+    parts = {
+        "in other states": prices((name, r.ns) for name, r in receipt.arms.items()),
+        "in a program": prices((f"after {n} other ops", r.ns) for n, r in receipt.in_program),
+        "the first calls": prices(receipt.first_call),
+        "on the device": prices((name, r.ns) for name, r in receipt.device_time.items()),
+    }
+    if not receipt.ladder_groups:
+        parts["rungs from Python"] = prices((r.name, r.ns) for r in receipt.ladder)
     for group in receipt.ladder_groups:
-        verdict = "agrees" if group.agrees else "DISAGREES"
-        lines.append(
-            f"ladder             {group.upper} − {group.lower}: {format_ns(group.difference_ns)}, "
-            f"its stages alone {format_ns(group.isolates_ns)}: {verdict}"
+        verdict = "agrees" if group.agrees else f"DISAGREES (allowed {format_ns(group.allowed_ns)})"
+        step = f"{group.upper} − {group.lower}" if group.lower else group.upper
+        parts[f"ladder: {group.name}"] = (
+            f"{step}: {format_ns(group.difference_ns)}, its stages alone {format_ns(group.isolates_ns)}: {verdict}"
         )
-    return lines
+    return [
+        textwrap.fill(f"{name}: {said}", columns, subsequent_indent="    ", break_long_words=False)
+        for name, said in parts.items()
+        if said
+    ]
+
+
+def _price(ns: float) -> str:
+    """A price; from a millisecond on (first calls only) in ms or s."""
+    from utils.show.tables import format_ns, significant
+
+    for least, unit in ((1e9, "s"), (1e6, "ms")):
+        if ns >= least:
+            return f"{significant(ns / least)} {unit}"
+    return format_ns(ns)
 
 
 def fallback(receipt) -> str:
@@ -116,7 +139,7 @@ def fallback(receipt) -> str:
     key = receipt.device + ("_grad" if receipt.grad else "")
     if best is None or key not in best.receipts:
         return f"{sentence} There is no recording of such a receipt either: `python -m utils preflight` says what is missing."
-    return f"{sentence} This one is recorded, not yours: {best.label()}.\n\n{text(best.receipts[key])}"
+    return f"{sentence} This one is recorded, not yours: {best.label()}.\n\n{text(best.receipts[key], None, width())}"
 
 
 def _beside(stem: str | None, grad: bool):

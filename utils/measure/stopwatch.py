@@ -145,6 +145,17 @@ def timer_overhead_ns(clock: Callable[[], int] = time.perf_counter_ns) -> float:
     return float(sorted(b - a for a, b in zip(ticks, ticks[1:], strict=False))[500])
 
 
+def one_by_one(f: Callable, calls: int = 2000, clock: Callable[[], int] = time.perf_counter_ns) -> Reading:
+    """Every call of `f` between two readings of the clock (ns, the reading included): how NOT to price a short call."""
+    took, kept = [], None
+    for _ in range(calls):
+        start = clock()
+        kept = f()
+        took.append(float(clock() - start))
+    del kept
+    return Reading("call by call", tuple(took))
+
+
 # ------------------------------------------------------------------------------------------------ what the host pays
 
 

@@ -95,6 +95,18 @@ def test_cuda_without_cuda_is_refused_in_one_line(command, monkeypatch, capsys):
     assert said.out == "" and said.err.startswith("error: no CUDA here (no GPU)") and len(said.err.splitlines()) == 1
 
 
+def test_a_measurement_that_fails_is_told_in_one_line(monkeypatch, capsys):
+    from utils.measure import stages
+    from utils.measure.device_clock import MeasurementError
+
+    def fails(*args, **kwargs):
+        raise MeasurementError("the clock stood still")
+
+    monkeypatch.setattr(stages, "price_stages", fails)
+    assert main(["price", "--recorded", "none"]) == 1
+    assert capsys.readouterr().err == "error: the clock stood still\n"
+
+
 @pytest.mark.parametrize("text", ["", "{", '{"format": "something else"}', "[1, 2]", "\x00\x01", '{"where": 3, "receipts": []}'])
 def test_a_file_that_is_no_recording_is_refused_with_the_reason(tmp_path, text, capsys):
     file = tmp_path / "strange.json"

@@ -38,12 +38,16 @@ def run(args: argparse.Namespace) -> int:
 
 
 def measure(device: str, grad: bool):
-    """The live Receipt, with the progress bar on stderr while it is made."""
+    """The live Receipt, with the progress bar on stderr while it is made; Refused when nothing sound could be measured."""
+    from utils.measure.device_clock import MeasurementError
     from utils.measure.stages import price_stages
     from utils.show import progress
 
-    with progress.bar(f"pricing a + b on {device}") as bar:
-        return price_stages(device, grad, progress=bar)
+    try:
+        with progress.bar(f"pricing a + b on {device}") as bar:
+            return price_stages(device, grad, progress=bar)
+    except MeasurementError as error:
+        raise Refused(str(error), code=1) from error
 
 
 def summary(receipt) -> dict:

@@ -62,11 +62,21 @@ def run(lesson: Path, gates: tuple[str, ...]) -> Outcome:
 
 
 def diagnose(lesson: Path, gates: tuple[str, ...], run=run) -> str:
-    """Which of `gates` alone the lesson does not pass, in words: for when it did not pass all of them together."""
-    failed = {gate: outcome for gate in gates if not (outcome := run(lesson, (gate,))).ok}
+    """Which of `gates` alone the lesson does not pass, in words: for when it did not pass all of them together.
+
+    "no compiler" is tried first; if the lesson passes it, it stays closed beside each other gate, which saves a compilation each.
+    """
+    first = ("no compiler",) if "no compiler" in gates else ()
+    failed = {}
+    for gate in sorted(gates, key=lambda gate: gate not in first):
+        outcome = run(lesson, tuple({gate: 0, **dict.fromkeys(first)}))
+        if not outcome.ok:
+            failed[gate] = outcome.why
+            if gate in first:
+                break
     if not failed:
         return f"{lesson.name} passes each gate alone, and not together: {', '.join(gates)}"
-    return "\n\n".join(f"{lesson.name} does not pass the gate {gate!r}:\n{outcome.why}" for gate, outcome in failed.items())
+    return "\n\n".join(f"{lesson.name} does not pass the gate {gate!r}:\n{why}" for gate, why in failed.items())
 
 
 def _run(lesson: Path, gates: tuple[str, ...], scratch: Path) -> Outcome:

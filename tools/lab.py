@@ -23,8 +23,8 @@ def has_display() -> bool:
 
 
 def command(port: int, more: list[str]) -> list[str]:
-    """The command line of JupyterLab with the repository as its root and the first lesson open."""
-    line = [sys.executable, "-m", "jupyter", "lab", f"--ServerApp.port={port}", f"--ServerApp.root_dir={REPO}"]
+    """The command line of JupyterLab as started in the repository, the first lesson open."""
+    line = [sys.executable, "-m", "jupyter", "lab", f"--ServerApp.port={port}"]
     line.append(f"--LabApp.default_url=/lab/tree/{FIRST}")
     if not has_display():
         line.append("--no-browser")

@@ -58,7 +58,7 @@ def no_sync(device: str = "cpu") -> dict:
         {"stopped when the call returns": (work.product, False), "stopped when the device is done": (work.product, True)},
         work,
         calls=8,
-        blocks=24,
+        blocks=40,
     )
     by_calls = []
     for n in (1, 4, 16, 64, 256, 1024, 2048) if device == "cuda" else (1, 4, 16, 64, 128, 256):
@@ -169,13 +169,14 @@ def item_in_loop(device: str = "cpu") -> dict:
         {name: (step(host_us, reads), True) for name, reads in names.items()},
         work,
         calls=10,
-        blocks=24,
+        blocks=64,
         control="read once, at the end",
     )
     by_balance = []
-    for balance in (0.03, 0.3, 1.0, 3.0, 30.0):
-        free, read = (min(_once(step(host_us * balance, reads), 6, work, True) for _ in range(4)) for reads in (0, 1))
-        by_balance.append([balance, read / free])
+    for balance in (0.03, 0.3, 1.0, 3.0, 10.0):
+        pair = {str(reads): (step(host_us * balance, reads), True) for reads in (0, 1)}
+        raced = _timed(pair, work, calls=8, blocks=10)
+        by_balance.append([balance, raced["1"].ns / raced["0"].ns])
     return _trap(
         work,
         readings,
@@ -230,7 +231,7 @@ def profiler_cost(device: str = "cpu") -> dict:
 
     arms = {"alone": alone, "alone" + AGAIN: alone, "under the profiler": profiled}
     calls = dict.fromkeys(arms, 200 if cuda else 500)
-    readings = interleave(arms, blocks=12, calls=calls, stretches=1)
+    readings = interleave(arms, blocks=24, calls=calls, stretches=1)
     race = Race(readings, ("alone", "alone" + AGAIN), device="cuda" if cuda else "cpu", timer_ns=timer_overhead_ns())
     return _with(race, "under the profiler", "alone", shown_ns=quantile(shown, 0.25))
 

@@ -7,6 +7,7 @@ number surprises. The recorded GPU stands beside, always with its label.
 from __future__ import annotations
 
 from utils.measure import traps
+from utils.measure.simulated import SimulatedDevice, VirtualClock
 from utils.model import ledger, quantities
 from utils.model.readings import Race, Reading
 from utils.show import figures
@@ -88,14 +89,14 @@ def recorded(name: str) -> tuple[dict, str] | None:
     return None if kept is None else (traps.restore(kept), best.label("cuda"))
 
 
-def trap_parts(trap: dict, name: str, title: str) -> list:
-    """Figure with table twin of a trap here; then the same of the recorded GPU, when what is here is no GPU."""
+def trap_figures(trap: dict, name: str, title: str) -> list[Picture]:
+    """The figure of a trap here (it brings its table); then that of the recorded GPU, when what is here is no GPU."""
     shown = [figures.compare(trap["race"], title=title, truth=trap["names"]["honest"], source=f"measured on {_place(trap)}")]
     kept = None if trap["device"] == "cuda" else recorded(name)
     if kept:
         there, label = kept
         shown.append(figures.compare(there["race"], title=title, truth=there["names"]["honest"], source=label))
-    return [part for picture in shown for part in (picture, picture.table)]
+    return shown
 
 
 def no_sync(trap: dict, *, guess=None) -> Sentence:
@@ -167,6 +168,39 @@ def balance_table(trap: dict) -> Table:
     return Table(rows, columns, f"Where it costs most ({_place(trap)})")
 
 
+def two_lanes(kernel_us: float, read: bool) -> list:
+    """Three steps on the simulated device in virtual time: host and device as two lanes, and what the steps took in all.
+
+    A step is ten launches of 20 µs; the last of them starts a kernel of `kernel_us`, the others' kernels are too short to see.
+    `read` puts an .item() at the end of every step. The same numbers every time: nothing is measured here.
+    """
+    host, device, took = _steps(kernel_us, read)
+    other = _steps(kernel_us, not read)[2]
+    ways = {read: took, not read: other}
+    said = f"Three steps take {format_ns(ways[True])} with .item() in each, {format_ns(ways[False])} without."
+    title = f"A long kernel of {significant(kernel_us)} µs in each step, {'read' if read else 'not read'} in the loop"
+    return [figures.timeline(host, device, title=title, source="simulated device, virtual time"), said]
+
+
+def _steps(kernel_us: float, read: bool) -> tuple[list, list, float]:
+    """(host spans, device spans, ns in all) of three steps."""
+    dev = SimulatedDevice(launch_us=20.0, sync_us=10.0, copy_us=10.0, clock=VirtualClock())
+    host, device = [], []
+    for _ in range(3):
+        start = dev.clock()
+        for _ in range(9):
+            dev.launch(0.0)
+        dev.launch(kernel_us)
+        host.append((start, dev.clock(), "launches"))
+        device.append((dev.busy_until - kernel_us * 1e3, dev.busy_until, "kernel"))
+        if read:
+            called, done = dev.clock(), dev.busy_until
+            dev.item()
+            host += [(called, done, "waits", "wait"), (done, dev.clock(), ".item()")] if done > called else []
+    dev.synchronize()
+    return host, device, float(dev.clock())
+
+
 def profiler_cost(trap: dict, *, guess=None) -> tuple[str, Sentence]:
     """("same", "more" or "less": what the profile shows of the add against its price, the sentence)."""
 
@@ -188,7 +222,9 @@ def _place(trap: dict) -> str:
 
 def _everywhere(said, trap: dict, name: str, guess, *more: str) -> Sentence:
     """The sentence for this machine, and for the recorded GPU when this is none."""
-    parts = [said(trap, _place(trap)), *more]
+    names = trap["names"]
+    unsure = not trap["race"].difference(names["honest"], names["wrong"]).seen
+    parts = [said(trap, _place(trap)), "This run was too noisy to call that a difference." if unsure else "", *more]
     kept = None if trap["device"] == "cuda" else recorded(name)
     if kept:
         parts.append(said(kept[0], f"a GPU ({kept[1]})"))

@@ -66,12 +66,7 @@ def text(receipt, beside=None, columns: int = 120) -> str:
     """The receipt for a terminal of that many columns: stages with a bar column, then everything else that was measured."""
     from utils.show import tables
 
-    table = tables.receipt_table(receipt, beside)
-    for row, stage in zip(table.rows, receipt.stages, strict=False):
-        if stage.isolate is None:
-            row["alone"] = "not measured"  # the reasons are long and mostly the same: `fallback` tells each once
-    if not receipt.complete:
-        table.rows[-2]["stage"] = "stages not measured, and context"
+    table = tables.receipt_table(receipt, beside, reasons=False)  # `fallback` tells each reason once
     prices = [stage.ns for stage in receipt.stages] + [receipt.stage_sum_ns, receipt.context_ns, receipt.total_ns]
     for row, ns in zip(table.rows, prices, strict=True):
         row["bar"] = bar(ns, receipt.total_ns)
@@ -164,6 +159,6 @@ def _beside(stem: str | None, grad: bool):
 
 
 def _label(receipt) -> str:
-    from utils.show import theme
+    from utils.model import recordings
 
-    return theme.label(receipt)
+    return recordings.receipt_label(receipt)

@@ -42,8 +42,8 @@ class Sentence:
         return {"text/plain": self.text(), "text/html": self._repr_html_()}
 
 
-def _names(ids: Sequence[str]) -> str:
-    titles = [catalogue.groups().get(i) or catalogue.title(i) for i in ids]
+def _names(ids: Sequence[str], device: str) -> str:
+    titles = [catalogue.groups(device).get(i) or catalogue.title(i, device) for i in ids]
     return titles[0] if len(titles) == 1 else f"{', '.join(titles[:-1])} and {titles[-1]}"
 
 
@@ -70,11 +70,11 @@ def share(
         part = _sum(one, ids)
         whole = one.total_ns if of is None else _sum(one, of)
         if part is None or not whole:
-            parts.append(f"{_place(one)} {_names(ids)} could not be measured alone.")
+            parts.append(f"{_place(one)} {_names(ids, one.device)} could not be measured.")
         else:
-            of_what = f"of one {one.op}" if of is None else f"of {_names(of)}"
+            of_what = f"of one {one.op}" if of is None else f"of {_names(of, one.device)}"
             price = f"{format_ns(part)} {of_what}, which takes {format_ns(whole)}"
-            parts.append(f"{_place(one)} {_names(ids)} took {price}: {format_share(part, whole)}.")
+            parts.append(f"{_place(one)} {_names(ids, one.device)} took {price}: {format_share(part, whole)}.")
     return Sentence(*parts, guess=guess)
 
 
@@ -122,6 +122,10 @@ def difference(race: Race, a: str, b: str, *, guess=None) -> Sentence:
 
 def adds_up(receipt: Receipt, *, guess=None) -> Sentence:
     """How much of the whole price the stages explain, and what is left as context."""
+    if all(s.ns is None for s in receipt.stages):
+        return Sentence(
+            f"{_place(receipt)} no stage could be measured: the whole add takes {format_ns(receipt.end_to_end)}.", guess=guess
+        )
     missing = [catalogue.title(s.stage, receipt.device) for s in receipt.stages if s.ns is None]
     words = (
         f"{_place(receipt)} the stages add up to {format_ns(receipt.stage_sum_ns)} of {format_ns(receipt.end_to_end)}: "
@@ -131,9 +135,9 @@ def adds_up(receipt: Receipt, *, guess=None) -> Sentence:
     if missing:
         words += f"Not in that sum, because they could not be measured here: {', '.join(missing)}."
     elif left >= 0:
-        words += f"The other {format_ns(left)} is context: what an op costs beyond its stages measured alone."
+        words += f"The other {format_ns(left)} is context: what no stage explains."
     else:
-        words += f"That is {format_ns(-left)} more than the whole: the stages measured alone cost more than in place."
+        words += f"That is {format_ns(-left)} more than the whole: the stages do not add up here."
     return Sentence(words, guess=guess)
 
 

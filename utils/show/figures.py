@@ -145,7 +145,7 @@ def bar(
     if isinstance(parts, Race):
         return compare(parts, title=title)
     if isinstance(parts, Receipt):
-        titles = {**catalogue.groups(), "context": "context"}
+        titles = {**catalogue.groups(parts.device), "context": "context"}
         source = source or receipt_label(parts)
         error_ns = parts.aa_error * parts.total_ns if error_ns is None else error_ns
         ids = list(tables.group_prices(parts))
@@ -206,7 +206,7 @@ def stage_bars(receipt: Receipt, beside: Receipt | None = None, *, group: str | 
     """
     receipts = [receipt, *([beside] if beside is not None else [])]
     panels = [_stage_rows(r, group) for r in receipts]
-    group_title = f": {catalogue.groups()[group]}" if group else ""
+    group_title = f": {catalogue.groups(receipt.device)[group]}" if group else ""
     heading = title or f"What each stage of {receipt.op} costs{group_title}"
 
     def paint(figure, axes) -> None:
@@ -316,7 +316,7 @@ def price_strip(lit: Sequence[str] = (), receipt: Receipt | None = None, *, to_s
     for lessons that ask for these numbers further down; it needs no recording. ValueError for an unknown group, LookupError
     where there is neither a receipt nor a recording to be to scale with.
     """
-    known = catalogue.groups()
+    known = catalogue.groups(receipt.device if receipt else "cpu")
     unknown = [g for g in lit if g not in known]
     if unknown:
         raise ValueError(f"no such group of stages: {unknown}; there are {list(known)}")

@@ -86,7 +86,7 @@ def _stage_segments(receipt: Receipt) -> tuple[Segment, ...]:
 
 
 def _missing(receipt: Receipt) -> tuple[str, ...]:
-    return tuple(catalogue.title(s.stage) for s in receipt.stages if s.ns is None)
+    return tuple(catalogue.title(s.stage, receipt.device) for s in receipt.stages if s.ns is None)
 
 
 def _cpu_rows(receipt: Receipt, recording: str, prefix: str) -> list[Row]:
@@ -95,7 +95,7 @@ def _cpu_rows(receipt: Receipt, recording: str, prefix: str) -> list[Row]:
     share = "" if kernel is None else f"The addition itself is {format_share(kernel, total)} of it."
     over = receipt.stage_sum_ns - total
     if over > 0:
-        share += f" The stages measured alone add up to {format_ns(over)} more than the whole."
+        share += f" The stages add up to {format_ns(over)} more than the whole."
     rows = [
         Row(
             "cpu_hot",
@@ -130,11 +130,13 @@ def _cpu_rows(receipt: Receipt, recording: str, prefix: str) -> list[Row]:
 
 def _gpu_rows(receipt: Receipt, recording: str, prefix: str) -> list[Row]:
     label, total = receipt_label(receipt), receipt.total_ns
-    kernel, captured = (receipt.device_time.get(name) for name in ("kernel", "captured per node"))
+    times = receipt.device_time
+    kernel, captured, replay = (times.get(name) for name in ("kernel", "captured per node", "replay host"))
+    period = times["period"].ns if "period" in times else total
     host = Lane("host", _stage_segments(receipt))
     lanes, sentence = [host], "The kernel's own time was not recorded."
     if kernel is not None:
-        wait = max(0.0, total - kernel.ns)
+        wait = max(0.0, period - kernel.ns)
         lanes.append(
             Lane(
                 "GPU",
@@ -142,14 +144,14 @@ def _gpu_rows(receipt: Receipt, recording: str, prefix: str) -> list[Row]:
             )
         )
         sentence = (
-            f"The GPU works {format_ns(kernel)} of each {format_ns(total)} and waits for {format_share(wait, total)} of it."
+            f"The GPU works {format_ns(kernel)} of each {format_ns(period)} and waits for {format_share(wait, period)} of it."
         )
     rows = [
         Row(
             "gpu",
             f"{prefix}on a GPU, one add after the other: {format_ns(total)}",
             tuple(lanes),
-            max(total, receipt.stage_sum_ns),
+            max(total, receipt.stage_sum_ns, period),
             sentence,
             label,
             recording,
@@ -160,13 +162,14 @@ def _gpu_rows(receipt: Receipt, recording: str, prefix: str) -> list[Row]:
         count = max(1, int(total // captured.ns))
         nodes = tuple(Segment("captured", "kernel", "add", i * captured.ns, captured.ns) for i in range(count))
         many = f"{count} adds fit in the time of one" if count > 1 else "no more than one add fits in that time"
+        host_part = f" The host pays {format_ns(replay)} for a replay of 100." if replay is not None else ""
         rows.append(
             Row(
                 "gpu_captured",
                 f"{prefix}captured in a CUDA graph: {format_ns(captured)} an add",
                 (Lane("GPU", nodes),),
                 captured.ns,
-                f"Replayed from a graph, {many}.",
+                f"Replayed from a graph, {many}.{host_part}",
                 label,
                 recording,
             )

@@ -174,60 +174,67 @@ def _notes(receipt: Receipt) -> list[str]:
     ]
 
 
-def receipt_table(receipt: Receipt, beside: Receipt | None = None, group: str | None = None) -> Table:
-    """The receipt: one row a stage, then the sum, *context* and the whole price; `group` shows one group of stages alone.
+def receipt_table(receipt: Receipt, beside: Receipt | None = None, group: str | None = None, *, reasons: bool = True) -> Table:
+    """The receipt: one row a stage, then the sum, *context* and the whole price; `group` shows the stages of one group only.
 
-    `beside` adds the prices of a second receipt, labelled in its heading and a note.
+    `beside` adds the prices of a second receipt, labelled in its heading and a note. `reasons` adds, once each, why a stage
+    was not measured.
     """
-    rows = []
+    rows, why = [], {}
     for stage in receipt.stages:
         if group and catalogue.group_of(stage.stage) != group:
             continue
+        title = catalogue.title(stage.stage, receipt.device)
+        if stage.isolate is None:
+            why.setdefault(stage.why_missing or "no reason was given", []).append(title)
         rows.append(
             {
-                "stage": catalogue.title(stage.stage, receipt.device),
-                "group": catalogue.groups().get(catalogue.group_of(stage.stage), ""),
-                "alone": format_ns(stage.isolate) if stage.isolate else f"not measured: {stage.why_missing or 'no reason given'}",
+                "stage": title,
+                "group": catalogue.groups(receipt.device).get(catalogue.group_of(stage.stage), ""),
+                "price": format_ns(stage.isolate),
                 "band": format_band(stage.isolate),
                 "share": format_share(stage.ns, receipt.total_ns),
                 "difference": None if stage.difference_ns is None else format_ns(stage.difference_ns),
+                "tight": None if stage.alone_ns is None else format_ns(stage.alone_ns),
                 "beside": _beside(beside, stage.stage),
             }
         )
     if not group:
-        ends = [
-            ("sum of the stages", receipt.stage_sum_ns, beside and beside.stage_sum_ns),
-            ("context (what no stage explains)", receipt.context_ns, beside and beside.context_ns),
-            (f"{receipt.op}, end to end", receipt.total_ns, beside and beside.total_ns),
-        ]
-        for name, ns, other in ends:
-            rows.append(
-                {
-                    "stage": name,
-                    "alone": format_ns(ns),
-                    "band": format_band(receipt.end_to_end) if ns == receipt.total_ns else None,
-                    "share": format_share(ns, receipt.total_ns),
-                    "beside": None if beside is None else format_ns(other),
-                }
-            )
-    columns = {
-        "stage": "stage",
-        "group": "group",
-        "alone": "alone",
-        "band": "p25–p75",
-        "share": "share",
-        "difference": "by difference",
-    }
+        rows += _ends(receipt, beside)
+    columns = {"stage": "stage", "group": "group", "price": "price", "band": "p25–p75", "share": "share"}
     if group:
         del columns["group"]
-    if not any(row.get("difference") for row in rows):
-        del columns["difference"]
+    for key, heading in (("difference", "by difference"), ("tight", "in a tight loop")):
+        if any(row.get(key) for row in rows):
+            columns[key] = heading
     notes = [note for note in _notes(receipt) if note]
+    if reasons:
+        notes += [f"Not measured: {', '.join(titles)}: {reason}." for reason, titles in why.items()]
     if beside is not None:
         columns["beside"] = "recorded" if beside.source != "live" else "live"
         notes.append(f"Last column: {receipt_label(beside)}")
     name = "with grad" if receipt.grad else "without grad"
     return Table(rows, columns, f"What each stage of {receipt.op} costs ({receipt.device}, {name})", notes)
+
+
+def _ends(receipt: Receipt, beside: Receipt | None) -> list[dict]:
+    """The last three rows of the receipt: sum, context, the whole."""
+    rest = "context (what no stage explains)" if receipt.complete else "stages not measured, and context"
+    ends = [
+        ("sum of the stages", receipt.stage_sum_ns, None, beside and beside.stage_sum_ns),
+        (rest, receipt.context_ns, None, beside and beside.context_ns),
+        (f"{receipt.op}, end to end", receipt.total_ns, format_band(receipt.end_to_end), beside and beside.total_ns),
+    ]
+    return [
+        {
+            "stage": name,
+            "price": format_ns(ns),
+            "band": band,
+            "share": format_share(ns, receipt.total_ns),
+            "beside": None if beside is None else format_ns(other),
+        }
+        for name, ns, band, other in ends
+    ]
 
 
 def _beside(receipt: Receipt | None, stage_id: str) -> str | None:
@@ -252,7 +259,8 @@ def group_prices(receipt: Receipt) -> dict[str, float]:
 def group_table(receipt: Receipt, beside: Receipt | None = None) -> Table:
     """The receipt in five groups and the context, each with its share of the whole."""
     other = group_prices(beside) if beside else {}
-    titles = {**catalogue.groups(), "context": "context (what no stage explains)"}
+    rest = "context (what no stage explains)" if receipt.complete else "stages not measured, and context"
+    titles = {**catalogue.groups(receipt.device), "context": rest}
     rows = []
     for group, ns in group_prices(receipt).items():
         row = {"group": titles.get(group, group), "price": format_ns(ns), "share": format_share(ns, receipt.total_ns)}

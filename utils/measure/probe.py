@@ -32,7 +32,7 @@ Progress = Callable[[float, str], None]
 SOURCES = Path(__file__).resolve().parent / "csrc"
 COMPILE_S = 300  # a unit takes 2 to 20 s; a machine ten times slower still gets there
 # Heaviest first, so that the last one to finish is a short one. These know nothing of the device:
-SHARED = ("arg_parser", "dispatcher_hop", "autograd_key", "autograd_node", "handle_copies_gil", "python_boundary")
+SHARED = ("arg_parser", "autograd_node", "autograd_key", "dispatcher_hop", "handle_copies_gil", "python_boundary", "driver")
 PER_DEVICE = ("output_tensor", "wrap_free", "tensor_iterator", "kernel", "ladder", "allocator")
 DEVICES = ("cpu", "cuda")
 

@@ -1,26 +1,29 @@
-"""The price of each stage of `c = a + b`, measured alone, beside the price of the whole: what adds up to the receipt.
+"""The price of each stage of `c = a + b`, measured on its own, beside the price of the whole: what adds up to the receipt.
 
-Every stage of `utils/data/stages.yml` has an isolate: a C++ loop (`csrc/`) that runs this piece and nothing else, in the state
-it has in a program: inputs held by Python only, the previous result alive until the next one exists. The whole, the isolates,
-the entry points of the ladder, an empty loop and an A/A pair run in one interleaved race (`stopwatch.interleave`), so that
-they meet the same weather. The stages are a partition: `PIECES` says which loop prices which stage and what is taken off.
-What they leave of the whole is the receipt's *context*.
+Every stage of `utils/data/stages.yml` has an isolate: a piece of C++ (`csrc/`) that does this stage's work and nothing else, in
+the state that it has in a program: inputs held by Python only, the previous result alive until the next one exists, and the
+other pieces of the op running between (`utils.measure.replica`). The whole, the isolates, the entry points of the ladder, an
+empty loop and an A/A pair run in one interleaved race (`stopwatch.interleave`), so that they meet the same weather.
+
+The stages are a partition: `PIECES` says which segments price which stage and what is taken off, because another stage counts
+it. Nothing is derived from the price of the whole. What the stages leave of it is the receipt's *context*. The same pieces in
+tight loops of their own (`StagePrice.alone_ns`) stand beside them: there each has the CPU's front end to itself.
 
 Without a compiler the Python-only arms are measured and each stage says why it is missing.
 """
 
 from __future__ import annotations
 
-import ctypes
 import datetime
-import time
-from collections.abc import Callable
-from contextlib import ExitStack
+import resource
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from itertools import repeat
 
-from utils.measure import seams
-from utils.measure.probe import ProbeError, ProbeStatus, Unit, build_probe, function, probe_status, units
+from utils.measure import python_arms
+from utils.measure.probe import ProbeError, ProbeStatus, build_probe, probe_status, units
+from utils.measure.python_arms import AGAIN, LOOP, WHOLE
+from utils.measure.replica import LAUNCHES, PLANS, UNIT_OF, Replica
 from utils.measure.stopwatch import QUEUE_CALLS, interleave
 from utils.model.readings import LadderGroup, Reading, Receipt, StagePrice
 
@@ -28,53 +31,42 @@ __all__ = ["PIECES", "ProbeStatus", "build_probe", "price_stages", "probe_status
 
 Arm = Callable[[int], float]
 Progress = Callable[[float, str], None]
-clock = time.perf_counter_ns
-WHOLE, AGAIN, LOOP = "c = a + b", "c = a + b (again)", "empty loop"
-CALL, PYBIND = "python call", "pybind11 no-op call"  # what a call costs that does nothing: in Python, and through pybind11
+BLOCK_MS = 2.0
 
 
 @dataclass(frozen=True)
 class Piece:
-    """How a stage is priced: the loop `arm` of C++ unit `unit`, less the loops in `minus` (which contain only what other
-    stages count, or the loop's own overhead), and, where two rungs bracket the stage, their difference `upper - lower`."""
+    """How a stage is priced: the segment `of` of the replica, less the segments in `less`, which other stages count.
+
+    Where two segments bracket the stage, their difference `bracket[0] - bracket[1]` is shown beside it and used for nothing.
+    """
 
     stage: str
-    unit: str
-    arm: str
-    minus: tuple[str, ...] = ()
+    of: str
+    less: tuple[str, ...] = ()
     bracket: tuple[str, str] | None = None
-    launches: bool = False
 
 
 PIECES = (
-    Piece("python_boundary", "python_boundary", "boundary", (LOOP,)),
-    Piece("arg_parser", "arg_parser", "arg_parser"),
-    Piece("dispatcher_hop", "dispatcher_hop", "dispatcher_hop"),
-    Piece("autograd_key", "autograd_key", "key_real", ("key_base", "key_copies")),
-    Piece("autograd_node", "autograd_node", "autograd_node", bracket=("key_real_grad", "key_real")),
-    Piece("handle_copies_gil", "handle_copies_gil", "handle_copies_gil"),
-    Piece("tensor_iterator", "tensor_iterator", "tensor_iterator"),
-    Piece("allocator", "allocator", "allocator", bracket=("rung_empty", "output_tensor")),
-    Piece("output_tensor", "output_tensor", "output_tensor", bracket=("rung_empty", "allocator")),
-    Piece("wrap_free", "wrap_free", "wrap_free_total", ("output_base",)),
-    Piece("kernel", "kernel", "kernel", launches=True),
+    Piece("python_boundary", "boundary"),
+    Piece("arg_parser", "parse"),
+    Piece("dispatcher_hop", "hops"),
+    Piece("autograd_key", "autograd_checks", ("hops", "copies_held")),
+    Piece("autograd_node", "node", bracket=("autograd_real", "autograd_checks")),
+    Piece("handle_copies_gil", "handles"),
+    Piece("tensor_iterator", "iterator"),
+    Piece("allocator", "memory", bracket=("empty", "output")),
+    Piece("output_tensor", "output", bracket=("empty", "memory")),
+    Piece("wrap_free", "wrapped_output", ("output",)),
+    Piece("kernel", "compute"),
 )
-# Loops that are no stage by themselves, by the unit that has them: taken off, bracketing, or steps of the ladder.
-HELPERS = {
-    "autograd_key": ("key_base", "key_copies", "key_real_grad"),
-    "handle_copies_gil": ("front_end_part", "autograd_part"),
-    "python_boundary": ("entry_glue",),
-    "wrap_free": ("output_base",),
-    "ladder": ("rung_empty",),
-}
 RUNGS = (
-    ("rung_number_add", "PyNumber_Add"),
-    ("rung_method", "THPVariable_add"),
-    ("rung_call", "_ops::add_Tensor::call"),
-    ("rung_below_autograd", "call below Autograd"),
-    ("rung_kernel_entry", "at::{device}::add"),
+    ("number_add", "PyNumber_Add"),
+    ("method", "THPVariable_add"),
+    ("call", "_ops::add_Tensor::call"),
+    ("below_autograd", "call below Autograd"),
+    ("kernel_entry", "at::{device}::add"),
 )
-NEEDS_GRAD = ("autograd_node", "key_real_grad")
 
 
 def price_stages(
@@ -91,7 +83,7 @@ def price_stages(
 
     `device` is "cpu" or "cuda" (there the price is the host's: until the launch has returned), `grad` makes both inputs need
     a gradient. `in_program` adds the curve over N other ops, `first_call` the ladder of first calls (a fresh process, some
-    seconds). Compiles the probe first where it is not in the cache. About 12 s once compiled.
+    seconds). Compiles the probe first where it is not in the cache. About 15 s once compiled.
 
     Raises ValueError for another device and RuntimeError for "cuda" without a GPU that torch can use.
     """
@@ -100,11 +92,13 @@ def price_stages(
     units(device)
     if device == "cuda" and not torch.cuda.is_available():
         raise RuntimeError("no CUDA device that torch can use: load the recorded receipt instead (utils.model.recordings)")
-    tell = _Parts(progress, compile=0.0 if probe_status(device).cached else 4.0, race=6.0, program=2.0 * in_program, first=3.0 * first_call)
+    compiling = 0.0 if probe_status(device).cached else 45.0
+    tell = _Parts(progress, compile=compiling, race=9.0, program=3.0 * in_program, first=4.0 * first_call)
     build_probe(device, tell.part("compile"))
     bench = _Bench(device, grad)
     readings = bench.race(blocks, seed, tell.part("race"))
-    loop, whole = readings[LOOP], readings[WHOLE].minus(readings[LOOP].ns)
+    whole = readings[WHOLE]
+    stages = bench.stages(readings)
     curve = ()
     if in_program:
         from utils.measure.programs import in_program_curve
@@ -115,7 +109,6 @@ def price_stages(
         from utils.measure.first_call import first_calls
 
         firsts = first_calls(device, progress=tell.part("first"))
-    stages = bench.stages(readings)
     return Receipt(
         device=device,
         grad=grad,
@@ -123,309 +116,219 @@ def price_stages(
         date=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         where=_fingerprint(),
         state=bench.state(),
-        end_to_end=Reading("end to end", whole.samples, whole.calls_per_block),
-        loop=loop,
+        end_to_end=_named(whole, "end to end"),
+        loop=readings[LOOP],
         stages=stages,
-        control=(whole, readings[AGAIN].minus(loop.ns)),
-        ladder=bench.ladder(readings, whole),
-        ladder_groups=_groups(readings, {s.stage: s.ns for s in stages}, whole.ns, device, grad),
-        arms={name: readings[name].minus(loop.ns) for name in bench.python_arms if name not in (WHOLE, AGAIN, LOOP)},
+        control=(whole, readings[AGAIN]),
+        ladder=bench.ladder(readings),
+        ladder_groups=_groups(readings, {s.stage: s.ns for s in stages}, device, grad),
+        arms=bench.extras(readings),
         in_program=curve,
         first_call=firsts,
-        notes=tuple(bench.notes),
+        notes=bench.notes(readings),
     )
 
 
 # ------------------------------------------------------------------------------------------------ the race
 
 
-class _Inputs(ctypes.Structure):
-    """`Inputs` of csrc/clock.h."""
-
-    _fields_ = [("a", ctypes.py_object), ("b", ctypes.py_object), ("a_impl", ctypes.c_void_p), ("b_impl", ctypes.c_void_p)]
-
-
 class _Bench:
-    """The inputs in their states, and an arm for each thing to time."""
+    """The inputs in their states, an arm for each thing to time, and the prices that come of their readings."""
 
     def __init__(self, device: str, grad: bool):
+        import torch
+
         self.device, self.grad = device, grad
         self.why: dict[str, str] = {}  # what is missing, by the name of its C++ unit
-        self.notes: list[str] = []
-        a, b = self._pair()
+
+        def pair():
+            return tuple(torch.rand(1, device=device).requires_grad_(grad) for _ in range(2))
+
+        a, b = pair()
         self.kept = a + b  # with grad: the inputs' gradient accumulators live as long as some result does
-        seen_a, seen_b = self._pair()
-        self.views = (seen_a.view(-1), seen_b.view(-1))
-        lost_a, lost_b = self._pair()
-        self.python_arms: dict[str, Arm] = {
-            WHOLE: _adding(a, b),
-            AGAIN: _adding(a, b),
-            LOOP: _empty,
-            "view alive": _adding(seen_a, seen_b),
-            "result dropped": _dropping(lost_a, lost_b),
-            "torch.add(a, b)": _calling(_torch_add(), a, b),
-            "a.add(b)": _method(a, b),
-            CALL: _calling_nothing(),
-        }
-        if not grad:
-            self.python_arms["torch.add(a, b, out=c)"] = _into(_torch_add(), a, b)
-        if (bound := seams.pybind_call()) is not None:
-            self.python_arms[PYBIND] = _calling_one(bound, a)
-        self.inputs = self._borrowed(a, b)
-        self.c_arms: dict[str, Arm] = self._c_arms()
-        self.faults: dict[str, int] = {}
+        self.python = python_arms.make(a, b, pair(), pair(), grad)
+        self.replica: dict[str, Arm] = {}
+        try:
+            replica = Replica(device, a, b)
+            self.replica = replica.arms(grad)
+            self.why = replica.why
+        except ProbeError as error:
+            self.why = dict.fromkeys(UNIT_OF.values(), str(error))
+        self.faults: Counter[str] = Counter()
 
     def race(self, blocks: int, seed: int | None, progress: Progress | None) -> dict[str, Reading]:
-        """All arms in one interleaved loop. Notes how many pages each arm faulted in, which must be none."""
-        arms = {**self.python_arms, **self.c_arms}
-        if self.device == "cuda":
-            arms = {name: self._synchronised(arm) for name, arm in arms.items()}
-        calls = {name: self._short(arms[name]) for name in arms if self._launches(name)}
-        return interleave(arms, blocks=blocks, seed=seed, progress=progress, calls=calls, at_most_s=30.0)
+        """All arms in one interleaved loop, in ns a call: the empty loop off the Python arms, the clock off the segments."""
+        plain = {**self.python, **self.replica}
+        arms = {name: self._watched(name, arm) for name, arm in plain.items()}
+        readings = interleave(arms, blocks=blocks, block_ms=BLOCK_MS, seed=seed, progress=progress, calls=self._calls(plain), at_most_s=40.0)
+        loop, pair = readings[LOOP].ns, readings["pair"].ns if "pair" in readings else 0.0
+        out = {}
+        for name, r in readings.items():
+            if name in PLANS:
+                off = pair * PLANS[name].pairs
+            elif name == "boundary":  # the pass was timed from inside, so one reading of the clock's two is outside
+                off = pair + loop
+            else:
+                off = loop if name in self.python and name != LOOP or name in ("replica", "alone: boundary") else 0.0
+            out[name] = r if name == "pair" else r.minus(off)
+        return out
 
-    def stages(self, readings: dict[str, Reading]) -> tuple[StagePrice, ...]:
+    def _calls(self, arms: Mapping[str, Arm]) -> dict[str, int]:
+        """Calls a block where the arm's own seconds cannot set them: a segment is a part of the pass it is timed in.
+
+        On CUDA no block launches more than the queue takes without pushing back.
+        """
+        calls = {}
+        if "replica" in arms:
+            arms["replica"](50)
+            passes = max(1, round(BLOCK_MS * 1e-3 * 200 / arms["replica"](200)))
+            calls = {name: passes for name in self.replica if not name.startswith("alone: ")}
+        if self.device == "cuda":
+            for name, arm in arms.items():
+                if name in calls:
+                    calls[name] = min(calls[name], QUEUE_CALLS)
+                elif name in python_arms.LAUNCHES or name.removeprefix("alone: ") in LAUNCHES:
+                    arm(QUEUE_CALLS)
+                    calls[name] = max(1, min(QUEUE_CALLS, round(BLOCK_MS * 1e-3 * QUEUE_CALLS / arm(QUEUE_CALLS))))
+        return calls
+
+    def _watched(self, name: str, arm: Arm) -> Arm:
+        """The arm with an empty queue before and after (CUDA), and its page faults counted; both outside its clock."""
+        synchronise = None
+        if self.device == "cuda":
+            import torch
+
+            synchronise = torch.cuda.synchronize
+
+        def run(n: int) -> float:
+            if synchronise:
+                synchronise()
+            before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+            took = arm(n)
+            self.faults[name] += resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+            if synchronise:
+                synchronise()
+            return took
+
+        return run
+
+    def stages(self, readings: Mapping[str, Reading]) -> tuple[StagePrice, ...]:
         """One row for each stage, in the order of `stages.yml`; a stage that was not measured says why."""
         rows = []
         for piece in PIECES:
             if piece.stage == "autograd_node" and not self.grad:
                 continue
-            reading, difference = readings.get(piece.arm), None
-            if reading is not None:
-                off = sum(readings[name].ns for name in piece.minus if name in readings)
-                reading = Reading(piece.stage, reading.minus(off).samples, reading.calls_per_block)
+            reading, difference = _less(readings, piece.of, piece.less), None
+            alone = _less(readings, f"alone: {piece.of}", tuple(f"alone: {n}" for n in piece.less))
             if piece.bracket and all(name in readings for name in piece.bracket):
                 difference = readings[piece.bracket[0]].ns - readings[piece.bracket[1]].ns
-            rows.append(StagePrice(piece.stage, reading, difference, "" if reading else self.why.get(piece.unit, "not measured")))
+            why = "" if reading else self._why(piece)
+            rows.append(
+                StagePrice(
+                    piece.stage, None if reading is None else _named(reading, piece.stage), difference, why, None if alone is None else alone.ns
+                )
+            )
         return tuple(rows)
 
-    def ladder(self, readings: dict[str, Reading], whole: Reading) -> tuple[Reading, ...]:
+    def _why(self, piece: Piece) -> str:
+        """Why a stage has no price: the first unit it needs that is missing."""
+        needed = ["python_boundary"] if piece.of == "boundary" else []
+        for segment in (piece.of, *piece.less):
+            needed += [UNIT_OF[s] for s in sorted(PLANS[segment].timed)] if segment in PLANS else []
+        missing = [u for u in needed if u in self.why]
+        return f"{missing[0]}: {self.why[missing[0]]}" if missing else "not measured"
+
+    def ladder(self, readings: Mapping[str, Reading]) -> tuple[Reading, ...]:
         """The entry points from Python down to the kernel's, as far as they were measured."""
-        rungs = [Reading("Python: " + WHOLE, whole.samples, whole.calls_per_block)]
-        for arm, title in RUNGS:
-            if arm in readings:
-                r = readings[arm]
-                rungs.append(Reading(title.format(device=self.device), r.samples, r.calls_per_block))
+        rungs = [_named(readings[WHOLE], "Python: " + WHOLE)]
+        rungs += [_named(readings[name], title.format(device=self.device)) for name, title in RUNGS if name in readings]
         return tuple(rungs)
+
+    def extras(self, readings: Mapping[str, Reading]) -> dict[str, Reading]:
+        """The same op in other states, other spellings of it, calls that do nothing, and the replica as a whole."""
+        names = [n for n in self.python if n not in (WHOLE, AGAIN, LOOP)]
+        return {n: readings[n] for n in (*names, *(["replica"] if "replica" in readings else []))}
 
     def state(self) -> tuple[str, ...]:
         """In which state the op was priced, in words."""
         return (
-            "one element, float32, on " + self.device,
+            f"one element, float32, on {self.device}",
             "both inputs need a gradient" if self.grad else "no input needs a gradient",
             "inputs held by Python only (no view of them alive)",
             "result kept until the next one exists",
             "one thread, garbage collector off, hot: the same op over and over",
         )
 
-    def _pair(self):
-        import torch
-
-        a, b = torch.rand(1, device=self.device), torch.rand(1, device=self.device)
-        return a.requires_grad_(self.grad), b.requires_grad_(self.grad)
-
-    def _borrowed(self, a, b):
-        if not seams.has_impl_address():
-            return None
-        return _Inputs(a, b, seams.impl_address(a), seams.impl_address(b))
-
-    def _c_arms(self) -> dict[str, Arm]:
-        """An arm for each C++ loop that could be built and loaded; the others leave the reason in `self.why`."""
-        arms: dict[str, Arm] = {}
-        for unit in units(self.device):
-            names = [p.arm for p in PIECES if p.unit == unit.source and p.arm != "boundary"]
-            names += HELPERS.get(unit.source, ())
-            names += [arm for arm, _ in RUNGS] if unit.source == "ladder" else []
-            try:
-                if unit.source == "python_boundary":
-                    x, y = _addends(unit, self.kept)
-                    arms["boundary"] = _adding(x, y)
-                    arms["entry_glue"] = self._c_arm(unit, "entry_glue", _Inputs(x, y, None, None))
-                elif self.inputs is None:
-                    raise ProbeError("this torch does not give out the address of a tensor")
-                else:
-                    for name in names:
-                        if self.grad or name not in NEEDS_GRAD:
-                            arms[name] = self._c_arm(unit, name, self.inputs)
-            except ProbeError as error:
-                self.why[unit.source] = str(error)
-        return arms
-
-    def _c_arm(self, unit: Unit, name: str, inputs: _Inputs) -> Arm:
-        run, pointer = function(unit, name), ctypes.addressof(inputs)
-
-        def arm(n: int, _alive=inputs) -> float:
-            return run(pointer, n) * 1e-9
-
-        try:
-            arm(10)  # an arm that cannot run says so here, where it costs one stage
-        except RuntimeError as error:
-            raise ProbeError(f"does not run: {str(error).splitlines()[0]}") from None
-        return arm
-
-    def _launches(self, name: str) -> bool:
-        """Whether an arm puts work into the GPU's queue, so that its blocks must stay short of back-pressure."""
-        if self.device != "cuda":
-            return False
-        return name.startswith("rung_") and name != "rung_empty" or name == "kernel" or name in self.python_arms and name not in (LOOP, CALL, PYBIND)
-
-    def _synchronised(self, arm: Arm) -> Arm:
-        import torch
-
-        def run(n: int) -> float:
-            torch.cuda.synchronize()
-            took = arm(n)
-            torch.cuda.synchronize()
-            return took
-
-        return run
-
-    def _short(self, arm: Arm) -> int:
-        arm(QUEUE_CALLS)
-        return max(1, min(QUEUE_CALLS, round(2e-3 * QUEUE_CALLS / arm(QUEUE_CALLS))))
+    def notes(self, readings: Mapping[str, Reading]) -> tuple[str, ...]:
+        """What a reader should know of this race: page faults, the clock's own price, units that are missing."""
+        blocks = {name: len(readings[name].samples) for name in readings}
+        many = {name: f for name, f in self.faults.items() if f > 0.05 * blocks[name] * readings[name].calls_per_block}
+        notes = [f"page faults in {', '.join(sorted(many))}: their prices are too high" if many else "page faults: none to speak of in any arm"]
+        if "pair" in readings:
+            notes.append(f"reading the clock twice inside a pass takes {readings['pair'].ns:.1f} ns, already taken off")
+        notes += [f"{unit} is missing: {why}" for unit, why in self.why.items()]
+        return tuple(notes)
 
 
-def _addends(unit: Unit, result):
-    """Two objects whose `+` goes the way of a tensor's and hands back `result`."""
-    base = function(unit, "boundary_type", ctypes.py_object, (ctypes.py_object,))(result)
-    addend = type("Addend", (base,), {})
-    return addend(), addend()
+def _less(readings: Mapping[str, Reading], name: str, off: tuple[str, ...]) -> Reading | None:
+    """A segment with others taken off; None when one of them was not measured."""
+    if name not in readings or any(n not in readings for n in off):
+        return None
+    return readings[name].minus(sum(readings[n].ns for n in off))
 
 
-# ------------------------------------------------------------------------------------------------ arms in Python
-# Each keeps what it touches in local variables, as code in a function does. `c` holds the result until the next one exists.
-
-
-def _adding(a, b) -> Arm:
-    def arm(n: int, a=a, b=b) -> float:
-        start = clock()
-        for _ in repeat(None, n):
-            c = a + b  # noqa: F841
-        return (clock() - start) * 1e-9
-
-    return arm
-
-
-def _empty(n: int) -> float:
-    start = clock()
-    for _ in repeat(None, n):
-        pass
-    return (clock() - start) * 1e-9
-
-
-def _dropping(a, b) -> Arm:
-    def arm(n: int, a=a, b=b) -> float:
-        start = clock()
-        for _ in repeat(None, n):
-            a + b
-        return (clock() - start) * 1e-9
-
-    return arm
-
-
-def _torch_add():
-    import torch
-
-    return torch.add
-
-
-def _calling(f, a, b) -> Arm:
-    def arm(n: int, f=f, a=a, b=b) -> float:
-        start = clock()
-        for _ in repeat(None, n):
-            c = f(a, b)  # noqa: F841
-        return (clock() - start) * 1e-9
-
-    return arm
-
-
-def _method(a, b) -> Arm:
-    def arm(n: int, a=a, b=b) -> float:
-        start = clock()
-        for _ in repeat(None, n):
-            c = a.add(b)  # noqa: F841
-        return (clock() - start) * 1e-9
-
-    return arm
-
-
-def _into(f, a, b) -> Arm:
-    c = a + b
-
-    def arm(n: int, f=f, a=a, b=b, c=c) -> float:
-        start = clock()
-        for _ in repeat(None, n):
-            f(a, b, out=c)
-        return (clock() - start) * 1e-9
-
-    return arm
-
-
-def _calling_one(f, a) -> Arm:
-    def arm(n: int, f=f, a=a) -> float:
-        start = clock()
-        for _ in repeat(None, n):
-            f(a)
-        return (clock() - start) * 1e-9
-
-    return arm
-
-
-def _calling_nothing() -> Arm:
-    def nothing():
-        pass
-
-    def arm(n: int, f=nothing) -> float:
-        start = clock()
-        for _ in repeat(None, n):
-            f()
-        return (clock() - start) * 1e-9
-
-    return arm
+def _named(reading: Reading, name: str) -> Reading:
+    return Reading(name, reading.samples, reading.calls_per_block)
 
 
 # ------------------------------------------------------------------------------------------------ ladder against isolates
 
 
-def _groups(readings, stages, whole_ns, device, grad) -> tuple[LadderGroup, ...]:
-    """Each step of the ladder beside the sum of the isolates that should fill it; only steps whose parts were all measured."""
-
-    def ns(*names):
-        return [stages.get(n, readings[n].ns if n in readings else None) for n in names]
-
-    def group(name, upper, lower, step, parts, ids):
-        if None in step or None in parts:
-            return None
-        counted = tuple(zip(ids, parts, strict=True))
-        return LadderGroup(name, upper, lower, step[0] - sum(step[1:]), sum(parts), tuple(ids), counted)
-
+def _groups(readings: Mapping[str, Reading], stages: Mapping[str, float | None], device: str, grad: bool) -> tuple[LadderGroup, ...]:
+    """Each step of the ladder beside the isolates that should fill it; a step whose parts were not all measured is left out."""
+    ns = {name: r.ns for name, r in readings.items()} | {name: price for name, price in stages.items() if price is not None}
+    if "entry_glue" in ns and "python_boundary" in ns:
+        ns["slots"] = ns["python_boundary"] - ns["entry_glue"]
+    if "handles" in ns and "copies" in ns:
+        ns["front_end_copies"] = ns["handles"] - ns["copies"]
     entry = f"at::{device}::add"
-    glue = readings["entry_glue"].ns if "entry_glue" in readings else None
-    boundary = stages.get("python_boundary")
-    slots = None if glue is None or boundary is None else boundary - glue
-    node = ("autograd_node",) if grad else ()
-    below = ("tensor_iterator", "allocator", "output_tensor", "kernel")
-    found = [
-        group("slots and arguments", "Python", "THPVariable_add", [whole_ns, *ns("rung_method")], [slots], ["python_boundary"]),
-        group(
+    node = [("autograd_node", "autograd_node")] if grad else []
+    same = [(s, s) for s in ("tensor_iterator", "allocator", "output_tensor", "kernel")]
+    # name, the rungs' titles and keys, and of each stage the part that lies between them
+    steps = [
+        ("slots and arguments", ("Python", WHOLE), ("THPVariable_add", "method"), [("python_boundary", "slots")]),
+        (
             "front end",
-            "THPVariable_add",
-            "_ops::add_Tensor::call",
-            ns("rung_method", "rung_call"),
-            ns("entry_glue", "arg_parser", "front_end_part", "wrap_free"),
-            ["python_boundary", "arg_parser", "handle_copies_gil", "wrap_free"],
+            ("THPVariable_add", "method"),
+            ("_ops::add_Tensor::call", "call"),
+            [
+                ("python_boundary", "entry_glue"),
+                ("arg_parser", "arg_parser"),
+                ("handle_copies_gil", "front_end_copies"),
+                ("wrap_free", "wrap_free"),
+            ],
         ),
-        group(
+        (
             "dispatch and autograd",
-            "_ops::add_Tensor::call",
-            entry,
-            ns("rung_call", "rung_kernel_entry"),
-            ns("dispatcher_hop", "autograd_key", "autograd_part", *node),
-            ["dispatcher_hop", "autograd_key", "handle_copies_gil", *node],
+            ("_ops::add_Tensor::call", "call"),
+            (entry, "kernel_entry"),
+            [("dispatcher_hop", "dispatcher_hop"), ("autograd_key", "autograd_key"), ("handle_copies_gil", "copies"), *node],
         ),
-        group("output", "making the output", "", ns("rung_empty"), ns("allocator", "output_tensor"), ["allocator", "output_tensor"]),
-        group("C++ kernel entry", entry, "", ns("rung_kernel_entry"), ns(*below), below),
+        ("output", ("making the output", "empty"), None, same[1:3]),
+        ("C++ kernel entry", (entry, "kernel_entry"), None, same),
     ]
-    return tuple(g for g in found if g is not None)
+    groups = []
+    for name, upper, lower, parts in steps:
+        needed = [upper[1], *([lower[1]] if lower else []), *(key for _, key in parts)]
+        if all(key in ns for key in needed):
+            priced = tuple((stage, ns[key]) for stage, key in parts)
+            step = ns[upper[1]] - (ns[lower[1]] if lower else 0.0)
+            groups.append(
+                LadderGroup(
+                    name, upper[0], lower[0] if lower else "", step, sum(p for _, p in priced), tuple(stage for stage, _ in priced), priced
+                )
+            )
+    return tuple(groups)
 
 
 def _fingerprint() -> dict:

@@ -182,12 +182,15 @@ class StagePrice:
 
     `stage` is an id of `utils/data/stages.yml`. `isolate` is None where the piece could not be measured alone on this
     machine (no compiler); then `why_missing` says so in words. `difference_ns` is None where no two rungs bracket it.
+    `alone_ns` is the same piece repeated in a tight loop of its own, where it has the CPU's front end to itself: less than
+    the isolate, which is taken with the other pieces of the op running between.
     """
 
     stage: str
     isolate: Reading | None
     difference_ns: float | None = None
     why_missing: str = ""
+    alone_ns: float | None = None
 
     @property
     def ns(self) -> float | None:
@@ -200,12 +203,19 @@ class StagePrice:
             "isolate": None if self.isolate is None else self.isolate.to_dict(),
             "difference_ns": self.difference_ns,
             "why_missing": self.why_missing,
+            "alone_ns": self.alone_ns,
         }
 
     @classmethod
     def from_dict(cls, d: dict) -> StagePrice:
         iso = d["isolate"]
-        return cls(d["stage"], None if iso is None else Reading.from_dict(iso), d["difference_ns"], d.get("why_missing", ""))
+        return cls(
+            d["stage"],
+            None if iso is None else Reading.from_dict(iso),
+            d["difference_ns"],
+            d.get("why_missing", ""),
+            d.get("alone_ns"),
+        )
 
 
 @dataclass(frozen=True)

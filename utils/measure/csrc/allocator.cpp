@@ -1,7 +1,7 @@
 // Stage allocator: the memory of one element taken from the device's allocator and given back.
 //
 // Two blocks are alive at a time, as in `c = a + b` with c kept: the new one is taken before the old one is freed.
-#include "clock.h"
+#include "step.h"
 
 #ifdef ONE_ADD_CUDA
 #include <c10/cuda/CUDACachingAllocator.h>
@@ -9,13 +9,17 @@
 #include <c10/core/CPUAllocator.h>
 #endif
 
-ARM(allocator) {
+namespace {
+struct Memory final : Step {
 #ifdef ONE_ADD_CUDA
-  auto get = [] { return static_cast<c10::Allocator*>(c10::cuda::CUDACachingAllocator::get()); };
+  c10::Allocator* allocator = c10::cuda::CUDACachingAllocator::get();
 #else
-  auto get = [] { return c10::GetCPUAllocator(); };
+  c10::Allocator* allocator = c10::GetCPUAllocator();
 #endif
-  c10::DataPtr kept = get()->allocate(4);
-  WithoutGil released;
-  return timed(n, [&](int64_t) { kept = get()->allocate(4); });
-}
+  c10::DataPtr kept = allocator->allocate(4);
+  explicit Memory(const Inputs&) {}
+  void run() override { kept = allocator->allocate(4); }
+};
+} // namespace
+
+EXPORT_STEP(memory, Memory)

@@ -1,18 +1,28 @@
 // Stage arg_parser: the call matched against add's two method signatures, and the alpha and tensor taken out of it.
 //
 // The copy of `other`'s handle that follows in THPVariable_add is priced in handle_copies_gil, not here.
-#include "clock.h"
+#include "step.h"
 
 #include <torch/csrc/utils/python_arg_parser.h>
 
-ARM(arg_parser) {
-  static torch::PythonArgParser parser({"add(Scalar alpha, Tensor other)|deprecated", "add(Tensor other, *, Scalar alpha=1)"}, false);
-  py::tuple args = py::make_tuple(py::handle(in.b));
-  return timed(n, [&](int64_t) {
+namespace {
+struct Parse final : Step {
+  PyObject* self;
+  py::tuple args;
+  torch::PythonArgParser parser{{"add(Scalar alpha, Tensor other)|deprecated", "add(Tensor other, *, Scalar alpha=1)"}, false};
+  explicit Parse(const Inputs& in) : self(in.a), args(py::make_tuple(py::handle(in.b))) {
+    if (!parses()) throw std::runtime_error("the parser matches add's arguments otherwise than the probe expects");
+  }
+  bool parses() {
     torch::ParsedArgs<2> parsed;
-    auto r = parser.parse(in.a, args.ptr(), nullptr, parsed);
-    if (r.idx != 1 || r.has_torch_function() || !THPVariable_CheckExact(r.args[0])) throw std::runtime_error("add() was parsed otherwise");
+    auto r = parser.parse(self, args.ptr(), nullptr, parsed);
+    if (r.has_torch_function() || r.idx != 1 || !THPVariable_CheckExact(r.args[0])) return false;
     keep(THPVariable_Unpack(r.args[0]));
     keep(r.scalar(1));
-  });
-}
+    return true;
+  }
+  void run() override { keep(parses()); }
+};
+} // namespace
+
+EXPORT_STEP(parse, Parse)

@@ -1,101 +1,69 @@
 // Stage autograd_key: the Autograd kernel that is registered for add, run for real over a backend kernel that does nothing.
 //
-// The call is redispatched with the key set {Autograd of the device, FPGA}. FPGA is a key no ordinary tensor carries; while an
-// arm runs, add has a kernel there that hands back a result made beforehand. So the registered Autograd kernel runs, whatever
-// it is (a planted slow one too), and nothing below it. `key_base` is the same with an Autograd kernel of ours that only
-// redispatches: what both share is hops. `key_copies` are the copies of handles inside it, which handle_copies_gil prices.
-// Both inputs are held by C++ here, so that the copies are plain counts and do not take the GIL.
+// FPGA is a dispatch key that no ordinary tensor carries. While a block of this unit runs, add has a kernel there that hands
+// back a result made beforehand, and the thread adds FPGA to the key set of every call. So `_ops::add_Tensor::call` takes its
+// two hops and runs the registered Autograd kernel, whatever it is (a planted slow one too), and nothing below it. The hops are
+// dispatcher_hop's to price, the copies of handles in the kernel handle_copies_gil's: both are taken off.
 #include "tensors.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/add_ops.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/library.h>
-#include <torch/version.h>
 
-#include <memory>
 #include <optional>
 
 namespace {
 at::Tensor ready;
 
-using Signature = at::Tensor(const at::Tensor&, const at::Tensor&, const at::Scalar&);
-using Handle = c10::TypedOperatorHandle<Signature>;
-
 at::Tensor nothing_below(const at::Tensor&, const at::Tensor&, const at::Scalar&) { return std::move(ready); }
 
-Handle find(const char* name, const char* overload) {
-  return c10::Dispatcher::singleton().findSchemaOrThrow(name, overload).typed<Signature>();
-}
-
-const Handle& base() {
-  static auto handle = find("one_add_priced::key_base", "");
-  return handle;
-}
-
-at::Tensor only_redispatches(c10::DispatchKeySet ks, const at::Tensor& a, const at::Tensor& b, const at::Scalar& alpha) {
-  return base().redispatch(ks & c10::after_autograd_keyset, a, b, alpha);
-}
-
-// The kernel at FPGA lives as long as this object does.
+// The kernel at FPGA: there as long as this object is.
 struct Stub {
   torch::Library library{torch::Library::IMPL, "aten", c10::DispatchKey::FPGA, __FILE__, __LINE__};
   Stub() { library.impl("add.Tensor", TORCH_FN(nothing_below)); }
 };
 
-c10::DispatchKeySet keys(const at::Tensor& a) {
-  const auto backend = a.is_cuda() ? c10::DispatchKey::AutogradCUDA : c10::DispatchKey::AutogradCPU;
-  return c10::DispatchKeySet(backend) | c10::DispatchKeySet(c10::DispatchKey::FPGA);
-}
-
-double run(const Inputs& in, int64_t n, const Handle& op) {
-  Borrowed a(in.a_impl), b(in.b_impl);
-  at::Tensor hold_a(a), hold_b(b);
-  const at::Scalar alpha(1);
-  const auto ks = keys(a);
-  // Two results take turns, as in `c = a + b` with c kept. What an Autograd kernel attached to a result is dropped when its
+struct Key final : Step {
+  Borrowed a, b;
+  at::Tensor hold_a, hold_b;
+  at::Scalar alpha{1};
+  // Two results take turns, as in `c = a + b` with c kept. What the Autograd kernel attached to a result is dropped when its
   // turn comes again: by then the next one exists, so the inputs' gradient accumulators stay alive throughout.
-  at::Tensor results[2] = {at::Tensor(a).detach().clone(), at::Tensor(a).detach().clone()};
-  Stub stub;
-  WithoutGil released;
-  return timed(n, [&](int64_t i) {
-    ready = std::move(results[i & 1]);
+  at::Tensor results[2];
+  unsigned turn = 0;
+  const bool held;
+  std::optional<Stub> stub;
+  std::optional<c10::impl::IncludeDispatchKeyGuard> include;
+  std::optional<at::NoGradGuard> no_grad;
+
+  // `held`: C++ holds both inputs, so that copies of handles take no GIL, and grad mode is off: the checks alone.
+  Key(const Inputs& in, bool held) : a(in.a_impl), b(in.b_impl), held(held) {
+    for (auto& r : results) r = static_cast<const at::Tensor&>(a).detach().clone();
+    if (held) {
+      hold_a = a;
+      hold_b = b;
+    }
+  }
+  void begin() override {
+    stub.emplace();
+    include.emplace(c10::DispatchKey::FPGA);
+    if (held) no_grad.emplace();
+  }
+  void end() override {
+    no_grad.reset();
+    include.reset();
+    stub.reset();
+  }
+  void run() override {
+    at::Tensor& result = results[turn++ & 1];
+    ready = std::move(result);
     ready.unsafeGetTensorImpl()->set_autograd_meta(nullptr);
-    results[i & 1] = op.redispatch(ks, a, b, alpha);
-  });
-}
+    result = at::_ops::add_Tensor::call(a, b, alpha);
+  }
+};
 } // namespace
 
-TORCH_LIBRARY_FRAGMENT(one_add_priced, m) { m.def("key_base(Tensor self, Tensor other, Scalar alpha) -> Tensor"); }
-TORCH_LIBRARY_IMPL(one_add_priced, FPGA, m) { m.impl("key_base", TORCH_FN(nothing_below)); }
-TORCH_LIBRARY_IMPL(one_add_priced, Autograd, m) { m.impl("key_base", TORCH_FN(only_redispatches)); }
-
-// Grad mode off: what the kernel does for an add that records nothing.
-ARM(key_real) {
-  at::NoGradGuard no_grad;
-  return run(in, n, find("aten::add", "Tensor"));
-}
-
-ARM(key_base) {
-  at::NoGradGuard no_grad;
-  return run(in, n, base());
-}
-
-// Grad mode on: with inputs that need grad this is key_real plus the node, so the difference is the node.
-ARM(key_real_grad) { return run(in, n, find("aten::add", "Tensor")); }
-
-ARM(key_copies) {
-  Borrowed a(in.a_impl), b(in.b_impl);
-  at::Tensor hold_a(a), hold_b(b);
-  WithoutGil released;
-  return timed(n, [&](int64_t) {
-#if TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR < 14
-    std::optional<at::Tensor> first(a);
-    keep(first->_fw_grad(0).defined());
-    std::optional<at::Tensor> second(b);
-    keep(second->_fw_grad(0).defined());
-#else
-    keep(a->_fw_grad(0).defined());
-    keep(b->_fw_grad(0).defined());
-#endif
-  });
-}
+extern "C" Step* autograd_real(const Inputs* in) { return made<Key>(in, false); }
+extern "C" Step* autograd_checks(const Inputs* in) { return made<Key>(in, true); }

@@ -20,21 +20,27 @@ auto make_node() {
     return std::shared_ptr<N>(new N(), [](N* node) { deleteNode(node); });
   }
 }
-} // namespace
 
-ARM(autograd_node) {
-  Borrowed a(in.a_impl), b(in.b_impl);
-  at::Tensor results[2] = {at::Tensor(a).detach().clone(), at::Tensor(a).detach().clone()};
-  const at::Scalar alpha(1);
-  WithoutGil released;
-  return timed(n, [&](int64_t i) {
-    at::Tensor& result = results[i & 1];
+struct MakeNode final : Step {
+  Borrowed a, b;
+  at::Scalar alpha{1};
+  at::Tensor results[2];
+  unsigned turn = 0;
+  explicit MakeNode(const Inputs& in) : a(in.a_impl), b(in.b_impl) {
+    for (auto& r : results) r = static_cast<const at::Tensor&>(a).detach().clone();
+  }
+  void run() override {
+    const at::Tensor &self = a, &other = b;
+    at::Tensor& result = results[turn++ & 1];
     result.unsafeGetTensorImpl()->set_autograd_meta(nullptr);
     auto node = make_node<AddBackward0>();
-    node->set_next_edges(torch::autograd::collect_next_edges(static_cast<const at::Tensor&>(a), static_cast<const at::Tensor&>(b)));
-    node->other_scalar_type = b->scalar_type();
+    node->set_next_edges(torch::autograd::collect_next_edges(self, other));
+    node->other_scalar_type = other.scalar_type();
     node->alpha = alpha;
-    node->self_scalar_type = a->scalar_type();
+    node->self_scalar_type = self.scalar_type();
     torch::autograd::set_history(result, node);
-  });
-}
+  }
+};
+} // namespace
+
+EXPORT_STEP(node, MakeNode)

@@ -28,11 +28,17 @@ TORCH_LIBRARY_FRAGMENT(one_add_priced, m) { m.def("hop(Tensor self, Tensor other
 TORCH_LIBRARY_IMPL(one_add_priced, CompositeExplicitAutograd, m) { m.impl("hop", TORCH_FN(backend_kernel)); }
 TORCH_LIBRARY_IMPL(one_add_priced, Autograd, m) { m.impl("hop", TORCH_FN(autograd_kernel)); }
 
-ARM(dispatcher_hop) {
-  Borrowed a(in.a_impl), b(in.b_impl);
-  const at::Scalar alpha(1);
-  ready = at::Tensor(a).detach();
-  hop();
-  WithoutGil released;
-  return timed(n, [&](int64_t) { ready = hop().call(a, b, alpha); });
-}
+namespace {
+struct Hop final : Step {
+  Borrowed a, b;
+  at::Scalar alpha{1};
+  explicit Hop(const Inputs& in) : a(in.a_impl), b(in.b_impl) {
+    ready = static_cast<const at::Tensor&>(a).detach();
+    hop();
+  }
+  ~Hop() override { ready.reset(); }
+  void run() override { ready = hop().call(a, b, alpha); }
+};
+} // namespace
+
+EXPORT_STEP(hops, Hop)

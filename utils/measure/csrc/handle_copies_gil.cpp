@@ -17,31 +17,42 @@ inline bool asks_forward_gradient(const std::optional<at::Tensor>& t) {
   return t.has_value() && t->defined() && t->_fw_grad(0).defined();
 }
 #endif
+
+at::Tensor other; // THPVariable_add's copy: alive from `release` to `take`
+PyThreadState* thread = nullptr;
+
+struct Release final : Step {
+  Borrowed b;
+  explicit Release(const Inputs& in) : b(in.b_impl) {}
+  void run() override {
+    other = b;
+    thread = PyEval_SaveThread();
+  }
+};
+
+struct Take final : Step {
+  explicit Take(const Inputs&) {}
+  void run() override {
+    PyEval_RestoreThread(thread);
+    other.reset();
+  }
+};
+
+struct Copies final : Step {
+  Borrowed a, b;
+  at::Tensor hold_a, hold_b;
+  // `held`: C++ holds both inputs as well, so that a copy is a plain count and takes no GIL.
+  Copies(const Inputs& in, bool held) : a(in.a_impl), b(in.b_impl) {
+    if (held) {
+      hold_a = a;
+      hold_b = b;
+    }
+  }
+  void run() override { keep(asks_forward_gradient(a) || asks_forward_gradient(b)); }
+};
 } // namespace
 
-ARM(handle_copies_gil) {
-  Borrowed a(in.a_impl), b(in.b_impl);
-  return timed(n, [&](int64_t) {
-    at::Tensor other(b);
-    WithoutGil released;
-    keep(asks_forward_gradient(a) || asks_forward_gradient(other));
-  });
-}
-
-// The part of it that THPVariable_add does: for the ladder's front-end step.
-ARM(front_end_part) {
-  Borrowed b(in.b_impl);
-  return timed(n, [&](int64_t) {
-    at::Tensor other(b);
-    WithoutGil released;
-    keep(other);
-  });
-}
-
-// The part of it that the Autograd kernel does, `other` being held: for the ladder's dispatch step.
-ARM(autograd_part) {
-  Borrowed a(in.a_impl), b(in.b_impl);
-  at::Tensor other(b);
-  WithoutGil released;
-  return timed(n, [&](int64_t) { keep(asks_forward_gradient(a) || asks_forward_gradient(other)); });
-}
+EXPORT_STEP(gil_release, Release)
+EXPORT_STEP(gil_take, Take)
+extern "C" Step* copies(const Inputs* in) { return made<Copies>(in, false); }
+extern "C" Step* copies_held(const Inputs* in) { return made<Copies>(in, true); }

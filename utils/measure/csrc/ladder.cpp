@@ -15,72 +15,85 @@ namespace backend = at::cpu;
 #endif
 
 namespace {
-template <class Call>
-double python_calls(int64_t n, Call call) {
+// From Python's side: GIL held, the result a Python object.
+struct PythonRung : Step {
+  PyObject* a;
+  PyObject* b;
   PyObject* kept = nullptr;
-  const double ns = timed(n, [&](int64_t) {
+  explicit PythonRung(const Inputs& in) : a(in.a), b(in.b) {}
+  ~PythonRung() override { Py_XDECREF(kept); }
+  virtual PyObject* call() = 0;
+  void run() override {
     PyObject* fresh = call();
-    if (!fresh) throw std::runtime_error("the addition failed");
+    if (!fresh) std::terminate();
     Py_XDECREF(kept);
     kept = fresh;
-  });
-  Py_XDECREF(kept);
-  return ns;
-}
+  }
+};
 
-template <class Call>
-double tensor_calls(const Inputs& in, int64_t n, Call call) {
-  Borrowed a(in.a_impl), b(in.b_impl);
-  const at::Scalar alpha(1);
-  at::Tensor other(b); // THPVariable_add holds a copy of `other`, and only a reference to `self`
-  WithoutGil released;
-  at::Tensor kept;
-  return timed(n, [&](int64_t) { kept = call(a, other, alpha); });
-}
-} // namespace
-
-ARM(rung_number_add) {
-  return python_calls(n, [&] { return PyNumber_Add(in.a, in.b); });
-}
+struct NumberAdd final : PythonRung {
+  using PythonRung::PythonRung;
+  PyObject* call() override { return PyNumber_Add(a, b); }
+};
 
 // The C function behind torch.Tensor.__add__, without slot, descriptor and argument tuple.
-ARM(rung_method) {
-  PyObject* type = reinterpret_cast<PyObject*>(Py_TYPE(in.a));
-  PyObject* descriptor = PyObject_GetAttrString(type, "__add__");
-  if (!descriptor || !PyObject_TypeCheck(descriptor, &PyMethodDescr_Type)) throw std::runtime_error("Tensor.__add__ is no method of C");
-  auto function = reinterpret_cast<PyCFunctionWithKeywords>(
-      reinterpret_cast<void (*)()>(reinterpret_cast<PyMethodDescrObject*>(descriptor)->d_method->ml_meth));
-  PyObject* args = PyTuple_Pack(1, in.b);
-  const double ns = python_calls(n, [&] { return function(in.a, args, nullptr); });
-  Py_DECREF(args);
-  Py_DECREF(descriptor);
-  return ns;
-}
+struct Method final : PythonRung {
+  PyObject* args;
+  PyCFunctionWithKeywords function;
+  explicit Method(const Inputs& in) : PythonRung(in) {
+    PyObject* descriptor = PyObject_GetAttrString(reinterpret_cast<PyObject*>(Py_TYPE(a)), "__add__");
+    if (!descriptor || !PyObject_TypeCheck(descriptor, &PyMethodDescr_Type)) throw std::runtime_error("Tensor.__add__ is no method of C");
+    function = reinterpret_cast<PyCFunctionWithKeywords>(
+        reinterpret_cast<void (*)()>(reinterpret_cast<PyMethodDescrObject*>(descriptor)->d_method->ml_meth));
+    Py_DECREF(descriptor);
+    args = PyTuple_Pack(1, b);
+  }
+  ~Method() override { Py_DECREF(args); }
+  PyObject* call() override { return function(a, args, nullptr); }
+};
 
-ARM(rung_call) {
-  return tensor_calls(in, n, [](const at::Tensor& a, const at::Tensor& b, const at::Scalar& s) { return at::_ops::add_Tensor::call(a, b, s); });
-}
+// Below Python: GIL free (the plan has given it back), the result a C++ handle.
+struct TensorRung : Step {
+  Borrowed a, b;
+  at::Scalar alpha{1};
+  at::Tensor kept;
+  explicit TensorRung(const Inputs& in) : a(in.a_impl), b(in.b_impl) {}
+};
 
-ARM(rung_below_autograd) {
+struct Call final : TensorRung {
+  using TensorRung::TensorRung;
+  void run() override { kept = at::_ops::add_Tensor::call(a, b, alpha); }
+};
+
+struct BelowAutograd final : TensorRung {
   at::AutoDispatchBelowADInplaceOrView guard;
-  return tensor_calls(in, n, [](const at::Tensor& a, const at::Tensor& b, const at::Scalar& s) { return at::_ops::add_Tensor::call(a, b, s); });
-}
+  using TensorRung::TensorRung;
+  void run() override { kept = at::_ops::add_Tensor::call(a, b, alpha); }
+};
 
-ARM(rung_kernel_entry) {
-  at::AutoDispatchBelowADInplaceOrView guard;
-  return tensor_calls(in, n, [](const at::Tensor& a, const at::Tensor& b, const at::Scalar& s) { return backend::add(a, b, s); });
-}
+struct KernelEntry final : TensorRung {
+  using TensorRung::TensorRung;
+  void run() override { kept = backend::add(a, b, alpha); }
+};
 
 // The output made for real, memory and tensor together.
-ARM(rung_empty) {
-  Borrowed a(in.a_impl);
-  const at::TensorOptions options = a->options();
-  const int64_t size = 1;
-  WithoutGil released;
-  at::Tensor kept;
+struct Empty final : TensorRung {
+  at::TensorOptions options;
+  explicit Empty(const Inputs& in) : TensorRung(in), options(a->options()) {}
+  void run() override {
+    const int64_t size = 1;
 #ifdef ONE_ADD_CUDA
-  return timed(n, [&](int64_t) { kept = at::Tensor(at::detail::empty_cuda(at::IntArrayRef(&size, 1), options)); });
+    kept = at::Tensor(at::detail::empty_cuda(at::IntArrayRef(&size, 1), options));
 #else
-  return timed(n, [&](int64_t) { kept = at::Tensor(at::detail::empty_cpu(at::IntArrayRef(&size, 1), options)); });
+    kept = at::Tensor(at::detail::empty_cpu(at::IntArrayRef(&size, 1), options));
 #endif
-}
+  }
+};
+} // namespace
+
+EXPORT_STEP(number_add, NumberAdd)
+EXPORT_STEP(method, Method)
+EXPORT_STEP(call, Call)
+EXPORT_STEP(below_autograd, BelowAutograd)
+EXPORT_STEP(kernel_entry, KernelEntry)
+EXPORT_STEP(empty, Empty)

@@ -5,7 +5,7 @@
 #include <ATen/EmptyTensor.h>
 #ifdef ONE_ADD_CUDA
 #include <ATen/Context.h>
-#include <ATen/cuda/CUDAContextLight.h>
+#include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/core/DeviceGuard.h>
 #else
 #include <c10/core/CPUAllocator.h>
@@ -17,8 +17,10 @@ class OutputMaker {
  public:
   explicit OutputMaker(const at::Tensor& like)
       : options_(like.options()),
-        blocks_(at::cuda::getCUDADeviceAllocator()->allocate(256)),
-        fake_(at::cuda::getCUDADeviceAllocator(), blocks_.get(), like.device()) {}
+        blocks_(c10::cuda::CUDACachingAllocator::get()->allocate(256)),
+        fake_(c10::cuda::CUDACachingAllocator::get(), blocks_.get(), like.device()) {}
+  void begin() {}
+  void end() {}
   at::Tensor operator()() {
     at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);
     const auto device = c10::device_or_default(options_.device_opt());
@@ -26,7 +28,7 @@ class OutputMaker {
     constexpr c10::DispatchKeySet ks(c10::DispatchKey::CUDA);
     const int64_t size = 1;
     return at::Tensor(at::detail::empty_generic(
-        at::IntArrayRef(&size, 1), &fake_, ks, c10::dtype_or_default(options_.dtype_opt()), options_.memory_format_opt()));
+        at::IntArrayRef(&size, 1), &fake_, ks, c10::dtype_or_default(c10::optTypeMetaToScalarType(options_.dtype_opt())), options_.memory_format_opt()));
   }
 
  private:
@@ -35,14 +37,13 @@ class OutputMaker {
   FreeOfCharge fake_;
 };
 #else
-// at::detail::empty_cpu itself; the process's CPU allocator is exchanged for as long as this object lives.
+// at::detail::empty_cpu itself; between begin() and end() the process's CPU allocator is exchanged.
 class OutputMaker {
  public:
   explicit OutputMaker(const at::Tensor& like)
-      : options_(like.options()), real_(c10::GetCPUAllocator()), fake_(real_, blocks_, c10::Device(c10::DeviceType::CPU)) {
-    c10::SetCPUAllocator(&fake_);
-  }
-  ~OutputMaker() { c10::SetCPUAllocator(real_); }
+      : options_(like.options()), real_(c10::GetCPUAllocator()), fake_(real_, blocks_, c10::Device(c10::DeviceType::CPU)) {}
+  void begin() { c10::SetCPUAllocator(&fake_); }
+  void end() { c10::SetCPUAllocator(real_); }
   at::Tensor operator()() {
     const int64_t size = 1;
     return at::Tensor(at::detail::empty_cpu(at::IntArrayRef(&size, 1), options_));

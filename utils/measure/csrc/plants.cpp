@@ -5,6 +5,7 @@
 #include <c10/core/CPUAllocator.h>
 #include <torch/library.h>
 
+#include <chrono>
 #include <memory>
 
 namespace {

@@ -2,8 +2,9 @@
 //
 // A heap type with a METH_VARARGS | METH_KEYWORDS `__add__` that returns an object it keeps. Subclassed in Python (as
 // torch.Tensor subclasses torch._C.TensorBase), its `+` goes the way of a tensor's: slot_nb_add, method descriptor, argument
-// tuple, wrapper, entry glue. The loop around it is Python's, since the interpreter's share belongs to this stage.
-#include "clock.h"
+// tuple, wrapper, entry glue. The loop around it is Python's, since the interpreter's share belongs to this stage. Inside, it
+// runs the other stages (a plan of driver.cpp), so that the boundary too is priced where it stands.
+#include "step.h"
 
 namespace torch {
 // Declared here, not included: its header takes 14 s to compile. Only its constructor and destructor are called; the real
@@ -17,6 +18,8 @@ struct PyWarningHandler {
 
 namespace {
 PyObject* kept = nullptr;
+void (*inner)(void*) = nullptr;
+void* inner_plan = nullptr;
 
 PyObject* entry(PyObject* self, PyObject* args, PyObject*) {
   try {
@@ -25,6 +28,7 @@ PyObject* entry(PyObject* self, PyObject* args, PyObject*) {
       PyErr_SetString(PyExc_TypeError, "add() takes one more of the same type");
       return nullptr;
     }
+    if (inner) inner(inner_plan);
     Py_INCREF(kept);
     return kept;
   } catch (const std::exception& e) {
@@ -57,10 +61,27 @@ extern "C" PyObject* boundary_type(PyObject* result) {
   return PyType_FromSpec(&spec);
 }
 
-// The C function alone, called from C: what the entry glue is without slot, descriptor and tuple. For the ladder.
-ARM(entry_glue) {
-  PyObject* args = PyTuple_Pack(1, in.b);
-  const double ns = timed(n, [&](int64_t) { Py_DECREF(add(in.a, args, nullptr)); });
-  Py_DECREF(args);
-  return ns;
+// What `+` runs inside; nullptr: nothing.
+extern "C" int boundary_inside(void (*pass)(void*), void* plan) {
+  inner = pass;
+  inner_plan = plan;
+  return 0;
 }
+
+// The C function alone, called from C: what the entry glue is without slot, descriptor and tuple. For the ladder.
+namespace {
+struct EntryGlue final : Step {
+  PyObject* self;
+  PyObject* args;
+  explicit EntryGlue(const Inputs& in) : self(in.a), args(PyTuple_Pack(1, in.b)) {}
+  ~EntryGlue() override { Py_DECREF(args); }
+  void run() override {
+    void (*const outer)(void*) = inner; // this runs inside the boundary's own `+`
+    inner = nullptr;
+    Py_DECREF(add(self, args, nullptr));
+    inner = outer;
+  }
+};
+} // namespace
+
+EXPORT_STEP(entry_glue, EntryGlue)

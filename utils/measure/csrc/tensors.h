@@ -1,6 +1,6 @@
 // Borrowed tensors (no reference taken), and an allocator that costs nothing.
 #pragma once
-#include "clock.h"
+#include "step.h"
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/Allocator.h>

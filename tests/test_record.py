@@ -23,7 +23,7 @@ def receipt_here(device: str = "cpu", grad: bool = False) -> dict:
 
 
 def explode(progress):
-    raise OSError("cannot open /home/someone/secret/probe.so: wrong ELF class")
+    raise OSError("cannot open /srv/secret/probe.so: wrong ELF class")
 
 
 def working() -> list[Instrument]:

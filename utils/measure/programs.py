@@ -12,10 +12,11 @@ from collections.abc import Callable
 from itertools import repeat
 
 from utils.measure.stopwatch import interleave
-from utils.model.readings import Reading
+from utils.model.readings import Race, Reading
 
 Progress = Callable[[float, str], None]
 AFTER = (1, 2, 5, 10, 20, 40, 79)
+NOTHING, ADDS, OPS = "after nothing", "after adds of other tensors", "after other ops"
 clock = time.perf_counter_ns
 
 
@@ -24,7 +25,6 @@ def in_program_curve(
     grad: bool = False,
     *,
     after: tuple[int, ...] = AFTER,
-    ops: list[Callable[[], object]] | None = None,
     blocks: int = 40,
     block_ms: float = 3.0,
     seed: int | None = None,
@@ -32,12 +32,11 @@ def in_program_curve(
 ) -> tuple[tuple[int, Reading], ...]:
     """(N, price of `c = a + b` after N other ops in ns) for each N of `after`, at most 79; all in one interleaved race.
 
-    `ops` are the calls that run before the add, in their order (default: `other_ops`; `more_adds` is the contrast). On CUDA
-    the queue is emptied before each pass of the program, so that the host never waits for the device.
+    On CUDA the queue is emptied before each pass of the program, so that the host never waits for the device.
     """
     import torch
 
-    ops = other_ops(device, grad) if ops is None else ops
+    ops = other_ops(device, grad)
     if max(after) > len(ops):
         raise ValueError(f"there are {len(ops)} other ops, so N cannot be {max(after)}")
     a, b = (torch.rand(1, device=device).requires_grad_(grad) for _ in range(2))
@@ -53,6 +52,27 @@ def in_program_curve(
         r = readings[f"after {n}"].minus(readings[f"clock after {n}"].ns)
         curve.append((n, Reading(f"after {n} other ops", r.samples, r.calls_per_block)))
     return tuple(curve)
+
+
+def code_or_data(
+    device: str = "cpu", count: int = max(AFTER), *, blocks: int = 40, block_ms: float = 3.0, progress: Progress | None = None
+) -> Race:
+    """One race that tells other code from other data: `c = a + b` in ns after NOTHING, after `count` adds of other tensors
+    (ADDS: the same code, other data) and after `count` other ops (OPS, which also run twice as the A/A pair)."""
+    import torch
+
+    a, b = torch.rand(1, device=device), torch.rand(1, device=device)
+    synchronise = torch.cuda.synchronize if device == "cuda" else _nothing
+    programs = {NOTHING: [], ADDS: more_adds(device)[:count], OPS: other_ops(device)[:count]}
+    programs[f"{OPS} (again)"] = programs[OPS]
+    arms, calls = {}, {}
+    for name, ops in programs.items():
+        arms[name], arms[f"clock {name}"] = _timed_add(ops, a, b, synchronise), _timed_nothing(ops, synchronise)
+        calls[name] = calls[f"clock {name}"] = min(1000, _passes(ops, synchronise, block_ms))
+    calls[f"{OPS} (again)"] = calls[f"clock {OPS} (again)"] = calls[OPS]
+    readings = interleave(arms, blocks=blocks, calls=calls, progress=progress, at_most_s=20.0)
+    net = {name: readings[name].minus(readings[f"clock {name}"].ns) for name in programs}
+    return Race(net, control=(OPS, f"{OPS} (again)"), device=device, block_ms=block_ms)
 
 
 def _nothing() -> None:

@@ -31,7 +31,7 @@ DOOR_ANSWERS = {  # by the type of torch.Tensor.__add__
     "function": ("operators_are_python", "A Python function that calls into C++"),
 }
 VIEW_ANSWERS = {
-    "more": ("views_burden_their_base", "Dearer: two more tensors hang on `a` and `b`"),
+    "more": ("views_burden_their_base", "Dearer: two more tensors hang on a and b"),
     "same": ("unused_tensors_are_free", "The same: the add never touches the views"),
     "less": (None, "Cheaper"),
 }
@@ -208,6 +208,25 @@ def live_view_table(race: Race, torch_version: str) -> Table:
     return Table(rows, caption="A view held alive: predicted and measured", notes=[f"torch {torch_version} · {race.device}"])
 
 
+# ------------------------------------------------------------------------------------------------ the result
+
+
+def memory(receipt: Receipt, beside: Receipt | None = None) -> Sentence:
+    """The share of the memory in making the result: the allocator against the allocator and the tensor around the memory."""
+    words = []
+    for one in [receipt, *([beside] if beside else [])]:
+        block, around = _price(one, "allocator"), _price(one, "output_tensor")
+        if block is None or around is None:
+            words.append(f"{_place(one)} the two could not be measured alone.")
+            continue
+        both = block.ns + around.ns
+        share = format_share(block.ns, both)
+        words.append(
+            f"{_place(one)} the allocator took {format_ns(block)} of the {format_ns(both)} for memory and tensor: {share}."
+        )
+    return Sentence(*words)
+
+
 # ------------------------------------------------------------------------------------------------ does it add up
 
 
@@ -221,14 +240,16 @@ def leave_one_out(receipt: Receipt) -> Table:
     if found.value is None or not dear:
         why = found.note or "; ".join(found.problems) or "no stage was measured alone"
         return Table([{"receipt": "every stage in", "check": f"cannot be judged: {why}"}], caption="The check of the sum")
-    cases = {"every stage in": receipt} | {f"without {catalogue.title(s.stage)}": receipt.without(s.stage) for s in dear}
+    cases = {"every stage in": receipt} | {
+        f"without {catalogue.title(s.stage, receipt.device)}": receipt.without(s.stage) for s in dear
+    }
     rows = [{"receipt": name, **_judged(one, *found.ends)} for name, one in cases.items()]
     blind = [row["receipt"] for row in rows[1:] if row["check"] == "passes"]
     if blind:
         raise AssertionError(f"the check of the sum passes {' and '.join(blind)}: it cannot see that a stage is missing")
     notes = [
         receipt_label(receipt),
-        f"What expect() raises without {catalogue.title(dear[0].stage)}: {_refusal(receipt, dear[0].stage)}",
+        f"What expect() raises without {catalogue.title(dear[0].stage, receipt.device)}: {_refusal(receipt, dear[0].stage)}",
     ]
     return Table(rows, caption="The check of the sum, and the same check with a stage left out", notes=notes)
 
@@ -288,24 +309,31 @@ def dropped(receipt: Receipt) -> tuple[str | None, Sentence]:
 # ------------------------------------------------------------------------------------------------ in a program
 
 
-def code_or_data(receipt: Receipt, same: Sequence[tuple[int, Reading]]) -> Sentence:
-    """Is it other code or other data that makes the add dearer in a program? `same` is the curve after adds of other tensors.
+def in_program_figure(receipt: Receipt, beside: Receipt | None = None) -> Picture:
+    """The price after N other ops, yours and in a panel of its own the recorded one, each with its label."""
+    other = beside.in_program if beside and beside.in_program else None
+    names = {"source": receipt_label(receipt), "recorded_source": receipt_label(beside) if other else ""}
+    return figures.curve(receipt.in_program, other, title=f"One {receipt.op} in a program", **names)
 
-    Judged at the largest N that both curves have; a rise inside the A/A error or the point's own band is no rise.
-    """
-    other, adds = dict(receipt.in_program), dict(same)
-    count = max(other.keys() & adds.keys(), default=0)
-    if not count:
-        return Sentence("The add after adds of other tensors was not priced at the same N, so the two cannot be compared.")
-    hot, ops, more = receipt.total_ns, other[count], adds[count]
-    words = f"After {count} adds of other tensors it takes {format_ns(more)}, after {count} other ops {format_ns(ops)}."
-    rise = ops.ns - hot
-    if rise <= max(max(receipt.aa_error, 0.005) * ops.ns, ops.p75 - ops.ns):
-        return Sentence(words, "No rise over the hot price is seen after other ops, so there is no cause to look for.")
-    if more.ns - hot < rise / 2:
+
+NOTHING, ADDS, OPS = "after nothing", "after adds of other tensors", "after other ops"  # as programs.code_or_data names them
+
+
+def code_or_data(race: Race) -> Sentence:
+    """Is it other code or other data that makes the add dearer in a program? `race` is from `programs.code_or_data`."""
+    words = f"In one race, {PLAIN} took " + ", ".join(f"{format_ns(race[name])} {name}" for name in (NOTHING, ADDS, OPS)) + "."
+    if _way(race, NOTHING, OPS) != "more":
+        return Sentence(words, "No rise is seen after other ops, so there is no cause to look for.")
+    rise, with_data = race[OPS].ns - race[NOTHING].ns, race[ADDS].ns - race[NOTHING].ns
+    unsure = race.error * race[OPS].ns
+    if with_data + unsure < rise / 2:
         cause = "Other data with the same code shows less than half of the rise, so most of it comes with other code."
-    else:
+    elif with_data - unsure > rise / 2:
         cause = "Other data with the same code shows most of the rise, so other code is not its main cause."
+    else:
+        cause = (
+            "Other data with the same code shows about half of the rise: this race cannot say which of the two is the main cause."
+        )
     return Sentence(words, cause, "A clock cannot tell a cold table from a mispredicted jump; a processor's counters could.")
 
 

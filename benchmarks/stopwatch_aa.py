@@ -46,9 +46,7 @@ def neighbour() -> Iterator[None]:
 def peer_error(device: str, seconds: float) -> float:
     """|ratio − 1| of two blocked_autorange measurements of the same statement, each of `seconds`."""
     a, b = torch.randn(1, device=device), torch.randn(1, device=device)
-    first, second = (
-        Timer("a + b", globals={"a": a, "b": b}).blocked_autorange(min_run_time=seconds).median for _ in range(2)
-    )
+    first, second = (Timer("a + b", globals={"a": a, "b": b}).blocked_autorange(min_run_time=seconds).median for _ in range(2))
     return abs(second / first - 1)
 
 

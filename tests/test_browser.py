@@ -14,8 +14,6 @@ from tools.gates import copy_tree
 
 LESSON = "notebooks/00_start_here.ipynb"
 
-pytestmark = pytest.mark.skipif(not (REPO / LESSON).is_file(), reason="lesson 00 is not there")
-
 
 def command(root, port: int) -> list[str]:
     """`make lab` on a copy of the repository (a browser must not save over the committed lesson).

@@ -106,7 +106,7 @@ def last_stage(receipt: Receipt, beside: Receipt | None = None) -> Sentence:
     for one in [receipt, *([beside] if beside else [])]:
         price = _price(one, "kernel")
         if price is None:
-            words.append(f"{_place(one)} the last stage could not be measured alone.")
+            words.append(f"{_place(one)} the last stage could not be measured.")
             continue
         of = f"{format_ns(price)} of {format_ns(one.end_to_end)}, {format_share(price.ns, one.total_ns)}"
         if one.device == "cpu":
@@ -122,7 +122,7 @@ def dearest_group(receipt: Receipt) -> tuple[str | None, Sentence]:
     """(text of the dearest group's option, sentence); None when the first two differ by less than the A/A error."""
     prices = {g: ns for g, ns in group_prices(receipt).items() if g != "context"}
     if not receipt.complete:
-        return None, Sentence(f"{_place(receipt)} not every stage could be measured alone, so no group is called the dearest.")
+        return None, Sentence(f"{_place(receipt)} not every stage could be measured, so no group is called the dearest.")
     first, second = sorted(prices, key=prices.__getitem__, reverse=True)[:2]
     names = catalogue.groups()
     both = f"{names[first]} with {format_ns(prices[first])}, {format_share(prices[first], receipt.total_ns)} of the whole"
@@ -144,12 +144,14 @@ def boundary(receipt: Receipt, kind: str) -> tuple[str | None, Sentence]:
     rung = next((r for r in receipt.ladder if r.name == "THPVariable_add"), None)
     if rung is not None and kind == "method_descriptor":
         words.append(f"{_place(receipt)} the C function inside it, called directly, does the whole add in {format_ns(rung)}.")
-    own = _price(receipt, "python_boundary")
-    if own is not None and PYBIND in receipt.arms:
-        race = _race(receipt, pybind=receipt.arms[PYBIND], boundary=own)
-        way = {"same": "no difference seen", "less": "it costs less", "more": "it costs more"}[_way(race, "pybind", "boundary")]
-        words.append(f"The boundary, measured alone, costs {format_ns(own)}.")
-        words.append(f"Against an all but empty pybind11 call, {format_ns(race['pybind'])} with one handle copied: {way}.")
+    own = next((s for s in receipt.stages if s.stage == "python_boundary" and s.isolate), None)
+    if own is not None:
+        tight = "" if own.alone_ns is None else f" and {format_ns(own.alone_ns)} in a tight loop of its own"
+        words.append(f"The boundary costs {format_ns(own.isolate)} in its place{tight}.")
+    if PYBIND in receipt.arms:
+        words.append(
+            f"An all but empty pybind11 call costs {format_ns(receipt.arms[PYBIND])} in a tight loop, one handle copied."
+        )
     return DOOR_ANSWERS.get(kind, (None, None))[1], Sentence(*words)
 
 
@@ -217,7 +219,7 @@ def memory(receipt: Receipt, beside: Receipt | None = None) -> Sentence:
     for one in [receipt, *([beside] if beside else [])]:
         block, around = _price(one, "allocator"), _price(one, "output_tensor")
         if block is None or around is None:
-            words.append(f"{_place(one)} the two could not be measured alone.")
+            words.append(f"{_place(one)} the two could not be measured.")
             continue
         both = block.ns + around.ns
         share = format_share(block.ns, both)
@@ -230,6 +232,25 @@ def memory(receipt: Receipt, beside: Receipt | None = None) -> Sentence:
 # ------------------------------------------------------------------------------------------------ does it add up
 
 
+def tight_loops(receipt: Receipt, beside: Receipt | None = None) -> Sentence:
+    """What the same pieces sum to when each is repeated in a tight loop of its own, against their sum in place and the whole."""
+    words = []
+    for one in [receipt, *([beside] if beside else [])]:
+        both = [(s.ns, s.alone_ns) for s in one.stages if s.ns is not None and s.alone_ns is not None]
+        if len(both) < len(one.stages) or not both:
+            words.append(f"{_place(one)} not every piece could be timed in a loop of its own.")
+            continue
+        placed, tight = (sum(prices) for prices in zip(*both, strict=True))
+        gap = placed - tight
+        way = "no difference seen" if abs(gap) <= max(one.aa_error, 0.005) * placed else "less" if gap > 0 else "more"
+        than = way if way == "no difference seen" else f"{format_ns(abs(gap))} {way}"
+        share = format_share(tight, one.total_ns)
+        words.append(
+            f"{_place(one)} tight loops sum to {format_ns(tight)}, {share} of the whole; against the sum in place: {than}."
+        )
+    return Sentence(*words)
+
+
 def leave_one_out(receipt: Receipt) -> Table:
     """The sum of the stages and its band, with every stage in and with each of the three dearest left out; then it must go red.
 
@@ -238,7 +259,7 @@ def leave_one_out(receipt: Receipt) -> Table:
     found = expected.judge("stages.sum", receipt)
     dear = sorted((s for s in receipt.stages if s.ns is not None), key=lambda s: s.ns, reverse=True)[:3]
     if found.value is None or not dear:
-        why = found.note or "; ".join(found.problems) or "no stage was measured alone"
+        why = found.note or "; ".join(found.problems) or "no stage was measured"
         return Table([{"receipt": "every stage in", "check": f"cannot be judged: {why}"}], caption="The check of the sum")
     cases = {"every stage in": receipt} | {
         f"without {catalogue.title(s.stage, receipt.device)}": receipt.without(s.stage) for s in dear
@@ -279,16 +300,16 @@ def grad_figure(plain: Receipt, grad: Receipt) -> Picture:
 
 
 def with_grad(plain: Receipt, grad: Receipt, bill: Receipt) -> Sentence:
-    """What the line costs with grad against without, from two runs; and the node measured alone, in the receipt `bill`."""
+    """What the line costs with grad against without, from two runs; and the node's own price, from the receipt `bill`."""
     without, with_ = "the add without grad", "the add with grad"
     noisier = max(plain, grad, key=lambda receipt: receipt.aa_error)
     race = _race(noisier, **{without: plain.end_to_end, with_: grad.end_to_end})
     words = f"{_place(grad)}: {explain.difference(race, without, with_).text()}"
     node = _price(bill, "autograd_node")
     if node is None:
-        return Sentence(words, "The node could not be measured alone.")
+        return Sentence(words, "The node could not be measured.")
     share = format_share(node.ns, bill.total_ns)
-    return Sentence(words, f"{_place(bill)} the node, measured alone, takes {format_ns(node)}: {share} of the add with grad.")
+    return Sentence(words, f"{_place(bill)} the node takes {format_ns(node)}: {share} of the add with grad.")
 
 
 def dropped(receipt: Receipt) -> tuple[str | None, Sentence]:

@@ -117,7 +117,6 @@ ALONE: dict[str, tuple[str, ...]] = {
     "wrapped_output": ("wrapped_output",),
 }
 NEEDS_GRAD = ("node",)
-LAUNCHES = ("compute", "call", "below_autograd", "kernel_entry", "number_add", "method")
 
 
 class Inputs(ctypes.Structure):

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from utils.measure import python_arms
 from utils.measure.probe import ProbeError, ProbeStatus, build_probe, probe_status, units
 from utils.measure.python_arms import AGAIN, LOOP, WHOLE
-from utils.measure.replica import LAUNCHES, PLANS, UNIT_OF, Replica
+from utils.measure.replica import PLANS, UNIT_OF, Replica
 from utils.measure.stopwatch import QUEUE_CALLS, interleave
 from utils.model.readings import LadderGroup, Reading, Receipt, StagePrice
 
@@ -174,22 +174,22 @@ class _Bench:
         return out
 
     def _calls(self, arms: Mapping[str, Arm]) -> dict[str, int]:
-        """Calls a block where the arm's own seconds cannot set them: a segment is a part of the pass it is timed in.
+        """Calls a block. A segment is a part of the pass it is timed in, so its own seconds cannot set them.
 
         On CUDA no block launches more than the queue takes without pushing back.
         """
         calls = {}
-        if "replica" in arms:
-            arms["replica"](50)
-            passes = max(1, round(BLOCK_MS * 1e-3 * 200 / arms["replica"](200)))
-            calls = {name: passes for name in self.replica if not name.startswith("alone: ")}
-        if self.device == "cuda":
-            for name, arm in arms.items():
-                if name in calls:
-                    calls[name] = min(calls[name], QUEUE_CALLS)
-                elif name in python_arms.LAUNCHES or name.removeprefix("alone: ") in LAUNCHES:
-                    arm(QUEUE_CALLS)
-                    calls[name] = max(1, min(QUEUE_CALLS, round(BLOCK_MS * 1e-3 * QUEUE_CALLS / arm(QUEUE_CALLS))))
+        for name, arm in arms.items():
+            if name in self.replica and not name.startswith("alone: "):
+                arm, ms = arms["replica"], BLOCK_MS
+            elif name in (WHOLE, AGAIN, LOOP):
+                ms = BLOCK_MS
+            else:
+                ms = BLOCK_MS / 4  # shown beside, added to nothing
+            arm(100)
+            calls[name] = max(1, round(ms * 1e-3 * 100 / min(arm(100), arm(100))))
+            if self.device == "cuda" and (name in self.replica or name in python_arms.LAUNCHES):
+                calls[name] = min(calls[name], QUEUE_CALLS)
         return calls
 
     def _watched(self, name: str, arm: Arm) -> Arm:

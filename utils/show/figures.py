@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from utils.model.readings import Race, Reading, Receipt
 from utils.model.recordings import receipt_label
 from utils.show import catalogue, tables, theme
+from utils.show.numbers import TIME_UNITS
 from utils.show.picture import Picture, to_svg
 from utils.show.tables import Table, format_band, format_ns, format_share
 
@@ -96,7 +97,10 @@ def _paint_bars(axes, rows: list[_Row], *, factor: float, unit: str, title: str,
             for tip in (low, high):
                 axes.plot([tip, tip], [at - 0.14, at + 0.14], color=theme.INK, linewidth=1.0)
             end = max(end, high)
-        axes.annotate(row.text, (max(end, 0.0), at), xytext=(5, 0), textcoords="offset points", va="center", fontsize=8.5)
+        end = min(max(end, 0.0), far * (6 if log else 1.16))  # a band may reach past the axis; its text must not go with it
+        axes.annotate(
+            row.text, (end, at), xytext=(5, 0), textcoords="offset points", va="center", fontsize=8.5, annotation_clip=False
+        )
     for mark, words in marks:
         axes.axvline(mark * factor, color=theme.PURPLE, linestyle="--", linewidth=1.4)
         axes.annotate(
@@ -169,10 +173,16 @@ def bar(
         rows.append(_Row("same code twice (A/A)", error_ns, None, theme.GREY, text=f"differs by {written(error_ns)}"))
     factor, axis = _unit([r.value for r in rows]) if unit is None else (1.0, unit)
 
+    def guessed() -> float | None:
+        """The reader's number in the unit of the bars, once there is one."""
+        if guess is None or guess.number is None:
+            return None
+        if unit is None:
+            return guess.number * TIME_UNITS[guess.unit] if guess.unit in TIME_UNITS else None
+        return guess.number if guess.unit == unit else None
+
     def paint(figure, axes) -> None:
-        marks = []
-        if guess is not None and guess.number is not None and guess.unit in (unit, "ns" if unit is None else None):
-            marks.append((guess.number, "your guess"))
+        marks = [] if (number := guessed()) is None else [(number, "your guess")]
         _paint_bars(axes, rows, factor=factor, unit=axis, title=source, marks=marks)
         _headline(figure, title)
 
@@ -190,7 +200,7 @@ def bar(
         [source] if source else [],
     )
     alt = f"Bar chart{f': {title}' if title else ''}. " + "; ".join(f"{r.name} {r.text}" for r in rows) + f". {source}"
-    return Picture(_drawn(paint, _height(len(rows))), alt, table)
+    return Picture(_drawn(paint, _height(len(rows))), alt, table, changes=guessed)
 
 
 def _trim(columns: dict, rows: list[_Row]) -> dict:

@@ -17,16 +17,27 @@ WIDTH = 760  # CSS pixels: fits a notebook's output column and GitHub's README c
 class Picture:
     """An SVG drawing with alt text and a table that says the same.
 
-    `draw` makes the SVG text (or is it). `alt` and `table` must not be empty: ValueError. The drawing is shown as an `<img>` on
-    its own light card, so that it is legible on a dark page, survives sanitised (untrusted) notebooks and runs no script.
+    `draw` makes the SVG text (or is it); `changes` tells when it must be made again (an answer was given). `alt` and `table`
+    must not be empty: ValueError. The drawing is shown as an `<img>` on its own light card, so that it is legible on a dark
+    page, survives sanitised (untrusted) notebooks and runs no script.
     """
 
-    def __init__(self, draw: str | Callable[[], str], alt: str, table: Table, caption: str = "", width: int = WIDTH):
+    def __init__(
+        self,
+        draw: str | Callable[[], str],
+        alt: str,
+        table: Table,
+        caption: str = "",
+        width: int = WIDTH,
+        changes: Callable[[], object] | None = None,
+    ):
         if not alt.strip():
             raise ValueError("a figure needs alt text")
         if not isinstance(table, Table):
             raise ValueError("a figure needs its table twin")
         self._draw = draw
+        self._changes = changes or (lambda: None)
+        self._drawn: tuple[object, str] | None = None
         self.alt = " ".join(alt.split())
         self.table = table
         self.caption = caption
@@ -34,10 +45,13 @@ class Picture:
 
     @property
     def svg(self) -> str:
-        """The drawing as SVG text, drawn when first asked for."""
-        if callable(self._draw):
-            self._draw = self._draw()
-        return self._draw
+        """The drawing as SVG text: drawn when first asked for, and again when what `changes` returns has changed."""
+        if not callable(self._draw):
+            return self._draw
+        state = self._changes()
+        if self._drawn is None or self._drawn[0] != state:
+            self._drawn = (state, self._draw())
+        return self._drawn[1]
 
     def img(self) -> str:
         data = base64.b64encode(self.svg.encode()).decode()

@@ -8,16 +8,17 @@ out, and a sentence under the figure says so.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
 from utils import paths
 from utils.model.readings import Receipt
-from utils.model.recordings import receipt_label
-from utils.show import catalogue, theme
+from utils.show import theme
 from utils.show.picture import Picture
+from utils.show.receipt_rows import Lane, Row, Segment, recorded_rows, rows_of
 from utils.show.tables import Table, format_ns, format_share
 
 WIDTH, LEFT, RIGHT = 860, 52, 14  # SVG units; GitHub shows a README about 850 CSS pixels wide
@@ -25,179 +26,6 @@ BAR, LINE = 26, 15
 INNER = WIDTH - LEFT - RIGHT
 TITLE, SMALL = 14.0, 11.5
 CHARACTER = 0.58  # width of an average character in font sizes, of the widest font that may be used
-
-
-@dataclass(frozen=True)
-class Segment:
-    """A piece of a lane: `ns` long, starting at `start` (ns from the row's zero). `part` is a stage id or a word like "wait"."""
-
-    part: str
-    group: str
-    title: str
-    start: float
-    ns: float
-
-
-@dataclass(frozen=True)
-class Lane:
-    name: str
-    segments: tuple[Segment, ...]
-
-
-@dataclass(frozen=True)
-class Row:
-    """One row of the receipt: a heading, lanes, one sentence, where its numbers come from."""
-
-    id: str
-    heading: str
-    lanes: tuple[Lane, ...]
-    total_ns: float
-    sentence: str
-    label: str
-    recording: str = ""
-    magnify: bool = False
-    missing: tuple[str, ...] = field(default=())
-
-
-# ------------------------------------------------------------------------------------------------ rows from receipts
-
-
-def rows_of(receipt: Receipt, *, recording: str = "", who: str = "") -> list[Row]:
-    """The rows that a receipt can fill: hot and in a program for a CPU; host and device lanes, and captured, for a GPU."""
-    prefix = f"{who} · " if who else ""
-    make = _gpu_rows if receipt.device == "cuda" else _cpu_rows
-    return make(receipt, recording, prefix)
-
-
-def _stage_segments(receipt: Receipt) -> tuple[Segment, ...]:
-    """The stages one after the other, then what no stage explains; the addition (or its launch) before the context."""
-    out, at = [], 0.0
-    for stage in receipt.stages:
-        if stage.ns is None:
-            continue
-        group, title = catalogue.group_of(stage.stage), catalogue.title(stage.stage, receipt.device)
-        if stage.stage == "kernel":  # on a GPU the host only launches it; the addition runs in the other lane
-            group, title = ("launch", title) if receipt.device == "cuda" else (group, "the addition itself")
-        out.append(Segment(stage.stage, group, title, at, stage.ns))
-        at += stage.ns
-    if receipt.context_ns > 0:
-        out.append(Segment("context", "context", "context", at, receipt.context_ns))
-    return tuple(out)
-
-
-def _missing(receipt: Receipt) -> tuple[str, ...]:
-    return tuple(catalogue.title(s.stage, receipt.device) for s in receipt.stages if s.ns is None)
-
-
-def _cpu_rows(receipt: Receipt, recording: str, prefix: str) -> list[Row]:
-    label, total = receipt_label(receipt), receipt.total_ns
-    kernel = next((s.ns for s in receipt.stages if s.stage == "kernel"), None)
-    share = "" if kernel is None else f"The addition itself is {format_share(kernel, total)} of it."
-    over = receipt.stage_sum_ns - total
-    if over > 0:
-        share += f" The stages add up to {format_ns(over)} more than the whole."
-    rows = [
-        Row(
-            "cpu_hot",
-            f"{prefix}on the CPU, hot: {format_ns(total)}",
-            (Lane("host", _stage_segments(receipt)),),
-            max(total, total + over),
-            share.strip(),
-            label,
-            recording,
-            magnify=True,
-            missing=_missing(receipt),
-        )
-    ]
-    if receipt.in_program:
-        n, reading = receipt.in_program[-1]
-        segments = [Segment("hot", "hot", "as much as hot", 0.0, min(total, reading.ns))]
-        if reading.ns > total:
-            segments.append(Segment("cold", "cold", "more, after other ops", total, reading.ns - total))
-        rows.append(
-            Row(
-                "cpu_in_program",
-                f"{prefix}the same add after {n} other ops: {format_ns(reading)}",
-                (Lane("host", tuple(segments)),),
-                reading.ns,
-                f"{reading.ns / total:.1f} times the hot price: a price has a context.",
-                label,
-                recording,
-            )
-        )
-    return rows
-
-
-def _gpu_rows(receipt: Receipt, recording: str, prefix: str) -> list[Row]:
-    label, total = receipt_label(receipt), receipt.total_ns
-    times = receipt.device_time
-    kernel, captured, replay = (times.get(name) for name in ("kernel", "captured per node", "replay host"))
-    period = times["period"].ns if "period" in times else total
-    host = Lane("host", _stage_segments(receipt))
-    lanes, sentence = [host], "The kernel's own time was not recorded."
-    if kernel is not None:
-        wait = max(0.0, period - kernel.ns)
-        lanes.append(
-            Lane(
-                "GPU",
-                (Segment("wait", "wait", "the GPU waits", 0.0, wait), Segment("gpu_kernel", "kernel", "kernel", wait, kernel.ns)),
-            )
-        )
-        sentence = (
-            f"The GPU works {format_ns(kernel)} of each {format_ns(period)} and waits for {format_share(wait, period)} of it."
-        )
-    rows = [
-        Row(
-            "gpu",
-            f"{prefix}on a GPU, one add after the other: {format_ns(total)}",
-            tuple(lanes),
-            max(total, receipt.stage_sum_ns, period),
-            sentence,
-            label,
-            recording,
-            missing=_missing(receipt),
-        )
-    ]
-    if captured is not None:
-        count = max(1, int(total // captured.ns))
-        nodes = tuple(Segment("captured", "kernel", "add", i * captured.ns, captured.ns) for i in range(count))
-        many = f"{count} adds fit in the time of one" if count > 1 else "no more than one add fits in that time"
-        host_part = f" The host pays {format_ns(replay)} for a replay of 100." if replay is not None else ""
-        rows.append(
-            Row(
-                "gpu_captured",
-                f"{prefix}captured in a CUDA graph: {format_ns(captured)} an add",
-                (Lane("GPU", nodes),),
-                captured.ns,
-                f"Replayed from a graph, {many}.{host_part}",
-                label,
-                recording,
-            )
-        )
-    return rows
-
-
-WANTED = {
-    "cpu_hot": "the CPU, hot",
-    "cpu_in_program": "the CPU in a program",
-    "gpu": "a GPU with its host",
-    "gpu_captured": "the GPU with the add captured in a graph",
-}
-
-
-def recorded_rows() -> tuple[list[Row], list[str]]:
-    """(rows from the best recordings of a CPU and of a GPU, one sentence for each row that is missing)."""
-    from utils.model import recordings
-
-    rows = []
-    for kind in ("cpu", "cuda"):
-        recording = recordings.best(kind)
-        if recording is not None and kind in recording.receipts:
-            rows += rows_of(recording.receipts[kind], recording=recording.stem)
-    have = {row.id for row in rows}
-    return rows, [
-        f"The row for {words} is left out: it has not been recorded yet." for id, words in WANTED.items() if id not in have
-    ]
 
 
 # ------------------------------------------------------------------------------------------------ the drawing
@@ -256,8 +84,7 @@ def svg(rows: Sequence[Row], *, dark: bool = False, left_out: Sequence[str] = ()
     for number, row in enumerate(rows, 1):
         y = _row(body, row, number, y, scale, paint)
     for sentence in left_out:
-        body.append(_text(LEFT, y + 12, sentence, paint.muted, SMALL, style="italic"))
-        y += 18
+        y = _lines(body, sentence, y + 12, paint.muted, SMALL, style="italic")
     height = round(y + 6)
     tone = "dark" if dark else "light"
     patterns = "".join(
@@ -295,21 +122,30 @@ def _row(body: list[str], row: Row, number: int, y: float, scale: float, paint: 
     y += 16
     body.append(_text(LEFT, y, row.label, paint.muted, SMALL))
     y += 8
+    leaders = False
     if row.magnify:
-        y = _magnified(body, row, y, scale, paint)
+        y, leaders = _magnified(body, row, y, scale, paint)
     for lane in row.lanes:
         body.append(_text(LEFT - 8, y + BAR / 2 + 4, lane.name, paint.muted, SMALL, anchor="end"))
         for segment in lane.segments:
             body.append(_rect(segment, LEFT + segment.start * scale, y, segment.ns * scale, BAR, paint))
-            if not row.magnify:
+            if not leaders:
                 _inside(body, segment, y, scale, paint)
         y += BAR + 5
-    if not row.magnify and len(row.lanes) > 1:
+    if not leaders and len(row.lanes[0].segments) > 2:
         y = _small_names(body, row.lanes[0], y, scale, paint)
     missing = f" Not measured: {', '.join(row.missing)}." if row.missing else ""
-    body.append(_text(LEFT, y + 10, row.sentence + missing, paint.ink, 12.5))
+    y = _lines(body, (row.sentence + missing).strip(), y + 10, paint.ink, 12.5)
     body.append("</g>")
-    return y + 38
+    return y + 12
+
+
+def _lines(body: list[str], words: str, y: float, fill: str, size: float, *, style: str = "") -> float:
+    """`words` in as many lines as they need, the first at `y`; returns the y of the next one."""
+    for line in textwrap.wrap(words, int(INNER / (size * CHARACTER))):
+        body.append(_text(LEFT, y, line, fill, size, style=style))
+        y += size + 4
+    return y
 
 
 def _rect(segment: Segment, x: float, y: float, width: float, height: float, paint: _Paint, *, data: bool = True) -> str:
@@ -340,34 +176,53 @@ def _inside(body: list[str], segment: Segment, y: float, scale: float, paint: _P
             return
 
 
-def _magnified(body: list[str], row: Row, y: float, scale: float, paint: _Paint) -> float:
-    """The row's lane stretched over the whole width, its names above it, joined to the bar to scale below it."""
-    lane = row.lanes[0]
-    extent = _extent(row)
-    wide = INNER / extent
+def _magnified(body: list[str], row: Row, y: float, scale: float, paint: _Paint) -> tuple[float, bool]:
+    """Names with leaders over the row's first lane, which is magnified for them when it is short; (next y, whether they fit).
+
+    The magnified strip takes the whole width, or less when the names at its right end need room. A lane that fills the width
+    as it is gets its leaders directly.
+    """
+    lane, extent = row.lanes[0], _extent(row)
+    wide, places = _room_for_names(lane, INNER / extent)
     if wide / scale < 1.15:
-        wide = scale
-    places = _places([(LEFT + (s.start + s.ns / 2) * wide, _named(s)) for s in lane.segments])
+        wide, places = _room_for_names(lane, scale, shrink=False)
+    if not places:
+        return y, False
     lines = max(place.level for place in places)
     top = y + LINE * (lines + 1) + 4
     for segment, place in zip(lane.segments, places, strict=True):
         at = y + LINE * (lines - place.level) + 10
         strong = "bold" if segment.part == "kernel" else ""
-        side = "end" if place.x - place.left > place.right - place.x else ""
-        x = place.right if side else place.left
-        body.append(f'<path d="M{place.x:.2f} {at + 3:.1f}V{top:.1f}" stroke="{paint.line}" stroke-width="0.6" fill="none" />')
-        body.append(_text(x, at, _named(segment), paint.ink, SMALL, anchor=side, weight=strong))
+        x, anchor = (place.left, "") if place.left > place.x else (place.right, "end")
+        leader = f"M{place.x:.2f} {at - 8:.1f}V{top:.1f}"
+        body.append(f'<path d="{leader}" stroke="{paint.line}" stroke-width="0.6" fill="none" />')
+        body.append(_text(x, at, _named(segment), paint.ink, SMALL, anchor=anchor, weight=strong))
+    if wide == scale:
+        return top, True
+    for segment in lane.segments:
         body.append(_rect(segment, LEFT + segment.start * wide, top, segment.ns * wide, BAR + 4, paint, data=False))
     y = top + BAR + 4
-    if wide == scale:
-        return y
     end, bottom = LEFT + extent * scale, y + 22
     body.append(
         f'<path d="M{LEFT} {y:.1f}L{LEFT} {bottom:.1f}M{LEFT + extent * wide:.2f} {y:.1f}L{end:.2f} {bottom:.1f}" '
         f'stroke="{paint.line}" stroke-width="0.6" stroke-dasharray="2 3" fill="none" />'
     )
     body.append(_text(LEFT + 8, y + 15, f"above: the same, magnified {wide / scale:.1f} times", paint.muted, SMALL))
-    return bottom
+    return bottom, True
+
+
+def _room_for_names(lane: Lane, wide: float, *, shrink: bool = True) -> tuple[float, list[_Place] | None]:
+    """(units a ns, a place for each name): as wide as asked, or, with `shrink`, as narrow as all names to the right need."""
+
+    def names(wide: float) -> list[tuple[float, str]]:
+        return [(LEFT + (s.start + s.ns / 2) * wide, _named(s)) for s in lane.segments]
+
+    places = _places(names(wide))
+    if places is None and shrink:
+        room = [(WIDTH - 6 - LEFT - _wide(_named(s), SMALL)) / (s.start + s.ns / 2) for s in lane.segments]
+        wide = min(wide, *room)
+        places = _places(names(wide))
+    return wide, places
 
 
 def _small_names(body: list[str], lane: Lane, y: float, scale: float, paint: _Paint) -> float:
@@ -375,17 +230,8 @@ def _small_names(body: list[str], lane: Lane, y: float, scale: float, paint: _Pa
     narrow = [s for s in lane.segments if _wide(s.title, SMALL) + 12 > s.ns * scale]
     if not narrow:
         return y
-    line, lines = "", []
-    for words in [f"{_named(s)}" for s in narrow]:
-        joined = f"{line} · {words}" if line else words
-        if _wide(joined, SMALL) > INNER:
-            lines.append(line)
-            joined = words
-        line = joined
-    for text in [*lines, line]:
-        body.append(_text(LEFT, y + 9, text, paint.muted, SMALL))
-        y += 15
-    return y + 3
+    words = " · ".join(_named(s).replace(" ", "\u00a0") for s in narrow)  # a name and its price stay on one line
+    return _lines(body, words, y + 9, paint.muted, SMALL) - 6
 
 
 @dataclass(frozen=True)
@@ -398,29 +244,32 @@ class _Place:
     level: int
 
     def covers(self, x: float) -> bool:
-        """True when a leader at `x` would run through this name."""
-        return self.left - 4 < x < self.right + 4
+        """True when a leader at `x` would run through this name or too near to it."""
+        return self.left - 2 < x < self.right + 2
 
 
-def _places(names: list[tuple[float, str]]) -> list[_Place]:
+def _places(names: list[tuple[float, str]]) -> list[_Place] | None:
     """A place for each name: up to some name the text stands right of its leader, from there on left of it, like a V.
 
-    Of all such turning points the one that needs the fewest lines is taken.
+    Of all such turning points the one that needs the fewest lines is taken; None when there is none.
     """
     shapes = [shape for turn in range(len(names) + 1) if (shape := _v_shape(names, turn))]
-    return min(shapes, key=lambda places: max(p.level for p in places))
+    return min(shapes, key=lambda places: max(p.level for p in places), default=None)
 
 
 def _v_shape(names: list[tuple[float, str]], turn: int) -> list[_Place] | None:
     """The places when the names before `turn` stand right of their leaders and the others left; None when that cannot be.
 
-    A name must be on a higher line than every name whose leader it covers; it cannot be when two cover each other's.
+    A name must be on a higher line than every name whose leader it covers; it cannot be when two cover each other's, or when
+    a name leaves the figure.
     """
     flat = []
     for at, (x, words) in enumerate(names):
         width = _wide(words, SMALL)
-        left = x - 3 if at < turn else x - width + 3
-        flat.append(_Place(x, max(2.0, min(left, WIDTH - 2 - width)), max(2.0, min(left, WIDTH - 2 - width)) + width, 0))
+        left = x + 3 if at < turn else x - 3 - width
+        flat.append(_Place(x, left, left + width, 0))
+    if any(p.left < 2 or p.right > WIDTH - 2 for p in flat):
+        return None
     placed: dict[int, _Place] = {}
     while len(placed) < len(flat):
         free = [

@@ -259,6 +259,9 @@ def test_the_review_is_folded_and_follows_later_answers():
     assert made.text().count("skipped") == 2
     guess.give("80")
     assert "80 %" in made.text() and made.text().count("skipped") == 1
+    said = explain.Sentence("It took 3 ns.", guess=guess)
+    assert "It took 3 ns." in (text := review([(guess, said, "so")]).text()) and "You said" not in text
+    assert "You said 80 %." in said.text()
 
 
 def test_an_empty_fold_is_refused_and_nothing_is_left_unescaped():

@@ -9,6 +9,7 @@ import pytest
 from tests.factories import make_receipt
 from utils import paths
 from utils.model import quantities, recordings, results, schemas
+from utils.show import catalogue
 from utils.show import quiz as room
 from utils.show.numbers import format_number
 from utils.show.widgets import VIEW
@@ -60,7 +61,7 @@ def test_every_option_answers_with_its_feedback_and_its_misconception(question):
         said = form.item.answer(option["text"])
         assert option["feedback"] in said and said.startswith("✔" if at == row["answer"] else "✘")
         if "misconception" in option:
-            assert room.misconception_name(option["misconception"]) in said
+            assert catalogue.misconception(option["misconception"])["name"] in said
     with pytest.raises(ValueError, match="Choose"):
         made.items[0].answer(None)
 

@@ -1,4 +1,4 @@
-"""The names of the stages and groups of one add, read once from `utils/data/stages.yml`."""
+"""The names that are shown: stages and groups of one add (`stages.yml`), misconceptions (`misconceptions.yml`)."""
 
 from __future__ import annotations
 
@@ -44,3 +44,11 @@ def group_of(stage_id: str) -> str:
     """The group id of a stage, or "" where the catalogue does not know the stage."""
     known = stages().get(stage_id)
     return known.group if known else ""
+
+
+def misconception(misconception_id: str) -> dict:
+    """The row of a misconception: name, belief, truth. Raises LookupError for an id that the file does not have."""
+    for row in schemas.load("misconceptions")["misconceptions"]:
+        if row["id"] == misconception_id:
+            return row
+    raise LookupError(f"no such misconception: {misconception_id!r}")

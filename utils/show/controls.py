@@ -193,8 +193,8 @@ def _parts(shown) -> list:
 
 
 def _html(shown) -> str:
-    return "".join(f"<p>{html.escape(p)}</p>" if isinstance(p, str) else p._repr_html_() for p in _parts(shown))
+    return "".join(widgets.as_html(part) for part in _parts(shown))
 
 
 def _text(shown) -> str:
-    return "\n\n".join(p if isinstance(p, str) else p.text() for p in _parts(shown))
+    return "\n\n".join(widgets.as_text(part) for part in _parts(shown))

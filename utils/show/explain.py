@@ -24,11 +24,13 @@ class Sentence:
         self.parts = parts
         self.guess = guess
 
+    def measured(self) -> str:
+        """The sentences without what the reader said."""
+        return " ".join(word for part in self.parts if (word := part() if callable(part) else part))
+
     def text(self) -> str:
-        words = [part() if callable(part) else part for part in self.parts]
-        if self.guess is not None:
-            words.append(self.guess.said)
-        return " ".join(word for word in words if word)
+        said = self.guess.said if self.guess is not None else ""
+        return f"{self.measured()} {said}".strip()
 
     __str__ = text
 

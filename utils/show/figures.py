@@ -515,7 +515,7 @@ def ladder(receipt: Receipt, *, title: str = "") -> Picture:
         text = format_ns(rung)
         if at:
             step = rung.ns - receipt.ladder[at - 1].ns
-            error = receipt.aa_error * max(rung.ns, receipt.ladder[at - 1].ns)
+            error = max(receipt.aa_error, 0.005) * max(rung.ns, receipt.ladder[at - 1].ns)
             text += (
                 f" · {format_ns(abs(step))} {'below' if step < 0 else 'above'} the rung above"
                 if abs(step) > error

@@ -15,7 +15,7 @@ from __future__ import annotations
 import html
 from collections.abc import Mapping, Sequence
 
-from utils.show import widgets
+from utils.show import catalogue, widgets
 from utils.show.explain import Sentence
 from utils.show.numbers import format_number, parse_number
 from utils.show.tables import Table
@@ -133,7 +133,7 @@ class Guess:
         from utils.model import results
 
         results.predict(self.id, self.answer, unit=self.unit or None, skipped=skipped)
-        return " ".join(f"{note[0].upper()}{note[1:]}." for note in results.notes())
+        return widgets.about_results()
 
     def _recall(self) -> None:
         """Take over the first answer kept in an earlier session, if it still fits the question."""
@@ -180,7 +180,8 @@ class Guess:
         if self.answer == right_text:
             return "That is what was measured here."
         chosen = next(i for i, text in self.options if text == self.answer)
-        belief = misconception(chosen) if chosen else ""
+        row = catalogue.misconception(chosen) if chosen else None
+        belief = f"The idea behind that answer has a name, “{row['name']}”: {row['truth']}" if row else ""
         return f"What was measured here: {right_text}. {belief}".rstrip()
 
     def text(self) -> str:
@@ -201,16 +202,6 @@ class Guess:
         if self._panel is None:
             self._panel = _Panel(self)
         return widgets.bundle(self._panel.widget, self._fallback(), f"{self.question} (answer by running this cell)")
-
-
-def misconception(misconception_id: str) -> str:
-    """What to tell a reader who fell for it: its name and what is true instead. LookupError for an id that is not in the file."""
-    from utils.model import schemas
-
-    for row in schemas.load("misconceptions")["misconceptions"]:
-        if row["id"] == misconception_id:
-            return f"The idea behind that answer has a name, “{row['name']}”: {row['truth']}"
-    raise LookupError(f"no such misconception: {misconception_id!r}")
 
 
 # ------------------------------------------------------------------------------------------------ the fold
@@ -239,12 +230,12 @@ class Fold:
 
     def html(self, *, open: bool) -> str:
         lead = self._lead()
-        body = (f"<p>{html.escape(lead)}</p>" if lead else "") + "".join(_html(part) for part in self.parts)
+        body = (f"<p>{html.escape(lead)}</p>" if lead else "") + "".join(widgets.as_html(part) for part in self.parts)
         return f"<details{' open' if open else ''}><summary>{html.escape(self.title)}</summary>{body}</details>"
 
     def text(self) -> str:
         """Everything in the fold as text: for a terminal, and for whoever asks with `print(fold.text())`."""
-        return "\n\n".join(part for part in (self._lead(), *(_text(p) for p in self.parts)) if part)
+        return "\n\n".join(part for part in (self._lead(), *(widgets.as_text(p) for p in self.parts)) if part)
 
     def __repr__(self) -> str:
         return f"[{self.title}] (folded: print(….text()) shows it)"
@@ -287,7 +278,12 @@ class _Review:
     def table(self) -> Table:
         return Table(
             [
-                {"asked": guess.question, "predicted": guess.answer_text or "skipped", "measured": measured, "why": why}
+                {
+                    "asked": guess.question,
+                    "predicted": guess.answer_text or "skipped",
+                    "measured": measured.measured() if isinstance(measured, Sentence) else measured,
+                    "why": why,
+                }
                 for guess, measured, why in self.rows
             ],
             caption="Predicted, measured, why",
@@ -298,16 +294,6 @@ class _Review:
 
     def text(self) -> str:
         return self.table().text()
-
-
-def _html(part) -> str:
-    if isinstance(part, str):
-        return f"<p>{html.escape(part)}</p>"
-    return part._repr_html_()
-
-
-def _text(part) -> str:
-    return part if isinstance(part, str) else part.text() if hasattr(part, "text") else str(part)
 
 
 # ------------------------------------------------------------------------------------------------ the widget

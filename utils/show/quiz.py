@@ -12,7 +12,7 @@ import html
 from collections.abc import Sequence
 
 from utils.model import schemas
-from utils.show import widgets
+from utils.show import catalogue, widgets
 from utils.show.numbers import format_number, parse_number
 from utils.show.tables import Table
 
@@ -100,7 +100,7 @@ class Item:
         at = self.options.index(raw)
         option = question["options"][at]
         right = at == question["answer"]
-        named = "" if right else misconception_name(option.get("misconception"))
+        named = "" if right or "misconception" not in option else catalogue.misconception(option["misconception"])["name"]
         return raw, right, f"{'✔' if right else '✘'} {option['feedback']}{f' (Misconception: {named}.)' if named else ''}"
 
     def _number(self, question: dict, raw: str) -> tuple[float, bool, str]:
@@ -139,7 +139,7 @@ class Item:
         from utils.model import results
 
         results.predict(self.id, given, unit=self.unit or None, extra={"quiz": True, "right": right})
-        return " ".join(f"{note[0].upper()}{note[1:]}." for note in results.notes())
+        return widgets.about_results()
 
     def text(self) -> str:
         return "\n".join([self.prompt, *(f"  ( ) {option}" for option in self.options)])
@@ -147,16 +147,6 @@ class Item:
     def html(self) -> str:
         options = "".join(f"<li>{html.escape(option)}</li>" for option in self.options)
         return f"<p><b>{html.escape(self.prompt)}</b></p>{f'<ul>{options}</ul>' if options else ''}"
-
-
-def misconception_name(misconception_id: str | None) -> str:
-    """The name of a misconception, or "" for None. Raises LookupError for an id that the file does not have."""
-    if misconception_id is None:
-        return ""
-    for row in schemas.load("misconceptions")["misconceptions"]:
-        if row["id"] == misconception_id:
-            return row["name"]
-    raise LookupError(f"no such misconception: {misconception_id!r}")
 
 
 class Quiz:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import sys
 import warnings
 from collections.abc import Callable
@@ -30,3 +31,20 @@ def number_field(unit: str, on_enter: Callable[[], None]):
         warnings.simplefilter("ignore", DeprecationWarning)  # of ipywidgets 8; the one call that 7 has as well
         field.on_submit(lambda _: on_enter())
     return field
+
+
+def as_html(part) -> str:
+    """A part of a fold or panel as HTML: text becomes a paragraph, everything else shows itself."""
+    return f"<p>{html.escape(part)}</p>" if isinstance(part, str) else part._repr_html_()
+
+
+def as_text(part) -> str:
+    """The same part as text."""
+    return part if isinstance(part, str) else part.text()
+
+
+def about_results() -> str:
+    """What the reader must be told about the file of their results (moved, not writable), as sentences, or ""."""
+    from utils.model import results
+
+    return " ".join(f"{note[0].upper()}{note[1:]}." for note in results.notes())

@@ -130,7 +130,11 @@ def make_receipt(
         ns *= rng.uniform(0.95, 1.05)
         total += ns
         if compiler:
-            stages.append(StagePrice(stage, reading(stage, ns), round(ns * speed * rng.uniform(0.9, 1.1), 2)))
+            stages.append(
+                StagePrice(
+                    stage, reading(stage, ns), round(ns * speed * rng.uniform(0.9, 1.1), 2), "", round(ns * speed * 0.65, 2)
+                )
+            )
         else:
             stages.append(StagePrice(stage, None, None, "no C++ compiler was found"))
     total /= rng.uniform(0.91, 0.96)
@@ -161,9 +165,18 @@ def make_receipt(
         in_program=tuple(
             (n, reading(f"after {n} ops", total * f)) for n, f in ((0, 1.0), (5, 1.5), (20, 2.0), (40, 2.3), (79, 2.4))
         ),
-        first_call=(("first add of the process", 2.6e6), ("second", 9.7e3), ("after 1,000", total * speed)),
+        first_call=(
+            ("import torch", 1.4e9),
+            ("first a + b", 4.8e5),
+            ("second a + b", 9.7e3),
+            ("a + b after 100 more", total * 2),
+        ),
         device_time=(
-            {"kernel": reading("kernel", 1200.0), "gap": reading("gap", 800.0), "captured per node": reading("captured per node", 1020.0)}
+            {
+                "kernel": reading("kernel", 1200.0),
+                "gap": reading("gap", 800.0),
+                "captured per node": reading("captured per node", 1020.0),
+            }
             if device == "cuda"
             else {}
         ),

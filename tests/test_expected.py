@@ -265,10 +265,23 @@ def test_a_flat_curve_and_a_warm_first_call_are_red():
     flat = tuple((n, make_reading(f"after {n}", receipt.total_ns, rng=RNG)) for n in (0, 5, 79))
     with pytest.raises(ExpectationError, match=r"measured 0\.99.*, expected 1.1 to 10"):
         expect("in_program.above_hot", replace(receipt, in_program=flat))
-    with pytest.raises(ExpectationError, match="at least 2"):
-        expect("first_call.above_hot", replace(receipt, first_call=(("first", 1200.0), ("after 1,000", 1100.0))))
-    with pytest.raises(ExpectationError, match="not above zero"):
-        expect("first_call.above_hot", replace(receipt, first_call=(("first", 1e6), ("second", 0.0), ("third", 900.0))))
+    warm = {**dict(receipt.first_call), "first a + b": 3000.0}
+    with pytest.raises(ExpectationError, match="expected at least 5"):
+        expect("first_call.above_hot", replace(receipt, first_call=tuple(warm.items())))
+    with pytest.raises(ExpectationError, match="second a \\+ b: 0 ns is not above zero"):
+        zero = {**dict(receipt.first_call), "second a + b": 0.0}
+        expect("first_call.above_hot", replace(receipt, first_call=tuple(zero.items())))
+    with pytest.raises(ExpectationError, match="no first call 'first a \\+ b'"):
+        expect("first_call.above_hot", replace(receipt, first_call=(("import torch", 1e9),)))
+
+
+@pytest.mark.parametrize("stage", ["tensor_iterator", "autograd_node", "kernel"])
+def test_a_stage_that_is_cheaper_in_its_place_than_alone_is_red(stage):
+    receipt = make_receipt("cpu", stage == "autograd_node")
+    dear = tuple(replace(s, alone_ns=1.6 * s.ns + 20) if s.stage == stage else s for s in receipt.stages)
+    expect(f"stages.{stage}", receipt)
+    with pytest.raises(ExpectationError, match=f"{stage} costs .* in its place, but .* alone"):
+        expect(f"stages.{stage}", replace(receipt, stages=dear))
 
 
 def test_an_ordering_turned_round_is_red():
@@ -364,7 +377,7 @@ def test_the_error_says_what_was_measured_the_range_the_noise_and_the_causes():
         expect("stages.sum", slow)
     text = str(caught.value)
     assert text.startswith("✘ stages.sum (the stages measured alone, added up, over the end-to-end price) on cpu-x86-64:")
-    assert "expected 0.88 to 1.02" in text and "widened by" in text and "the range: 89.9 to 96.4 %" in text
+    assert "expected 0.88 to 1.02" in text and "widened by" in text and "the range: 94 to 99 %" in text
     assert text.count("\n  - ") == len(expected._metric("stages.sum")["causes"])
 
 

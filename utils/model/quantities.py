@@ -1,10 +1,11 @@
 """The names by which ranges and claims speak of a measurement: "stages.arg_parser / python_call" → a number with its noise.
 
-An expression is quantities joined by " + ", " - " and " / ", worked out from left to right (no precedence, no brackets).
+An expression is quantities joined by " + ", " - " and " / ", worked out from left to right (no precedence, no brackets). A
+name that holds an operator stands in single quotes: ladder.'c = a + b'.
 
 Of a receipt: end_to_end, loop, python_call, `stages.<id>`, stages.sum (of the isolates that exist), `arms.<name>`,
-`ladder.<name>`, `device_time.<name>`, in_program.first (the smallest N), in_program.last (the largest), first_call.first,
-first_call.last, context (what no stage explains), aa_error.
+`ladder.<name>`, `device_time.<name>`, `first_call.<name>`, in_program.first (the smallest N), in_program.last (the largest),
+context (what no stage explains), aa_error.
 Of a race: `<reading name>` and aa_error. Of a mapping: its keys (numbers or Readings).
 """
 
@@ -13,9 +14,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from utils.model.readings import Race, Reading, Receipt, quantile
 
+OPERATORS = ("+", "-", "/")
 PYTHON_CALL = "python call"  # the arm of a receipt that holds the price of calling an empty Python function
 
 
@@ -47,7 +50,15 @@ def noise_of(reading: Reading) -> float:
 
 def split(expression: str) -> list[str]:
     """ "a / b + c" → ["a", "/", "b", "+", "c"]: names may hold blanks and hyphens, operators stand between blanks."""
-    return re.split(r" ([+/-]) ", expression.strip())
+    parts, quoted, found = [""], False, re.split(r"( [+/-] |')", expression.strip())
+    for piece in found:
+        if piece == "'":
+            quoted = not quoted
+        elif piece.strip() in OPERATORS and len(piece) == 3 and not quoted:
+            parts += [piece.strip(), ""]
+        else:
+            parts[-1] += piece
+    return parts
 
 
 def names(expression: str) -> list[str]:
@@ -116,10 +127,10 @@ def _of_receipt(name: str, receipt: Receipt) -> Value:
         return _stage(receipt, tail)
     if name in ("in_program.first", "in_program.last"):
         return _in_program(receipt, last=name.endswith("last"))
-    if name in ("first_call.first", "first_call.last"):
+    if head == "first_call":
         if not receipt.first_call:
             raise NotMeasured("the first call was not measured in this run")
-        return Value(receipt.first_call[0 if name.endswith("first") else -1][1])
+        return Value(_named(dict(receipt.first_call), tail, "first call"))
     if head == "arms":
         return _of(_named(receipt.arms, tail, "arm"))
     if head == "device_time":
@@ -129,7 +140,7 @@ def _of_receipt(name: str, receipt: Receipt) -> Value:
     raise NoSuchQuantity(f"{name!r} is no quantity of a receipt")
 
 
-def _named(table: Mapping[str, Reading], name: str, what: str) -> Reading:
+def _named(table: Mapping[str, Any], name: str, what: str) -> Any:
     if name not in table:
         raise NoSuchQuantity(f"this receipt has no {what} {name!r}; it has {', '.join(table) or 'none'}")
     return table[name]
@@ -164,7 +175,7 @@ def is_receipt_name(name: str, stage_ids: set[str]) -> bool:
     head, _, tail = name.partition(".")
     if head == "stages":
         return tail == "sum" or tail in stage_ids
-    if head in ("arms", "device_time", "ladder"):
+    if head in ("arms", "device_time", "ladder", "first_call"):
         return bool(tail)
     fixed = {"end_to_end", "loop", "python_call", "context", "aa_error"}
-    return name in fixed | {"in_program.first", "in_program.last", "first_call.first", "first_call.last"}
+    return name in fixed | {"in_program.first", "in_program.last"}

@@ -269,6 +269,17 @@ def test_an_empty_fold_is_refused_and_nothing_is_left_unescaped():
         fold(number(), None)
     made = fold(number(), "a < b & c", title="<b>")
     assert "a &lt; b &amp; c" in made._repr_html_() and "&lt;b&gt;" in made._repr_html_()
+    assert "<code>a &lt; b</code>" in fold("is `a < b`?")._repr_html_()
+
+
+def test_the_hint_stands_on_the_closed_fold_only():
+    guess = number()
+    made = fold(guess, "x")
+    assert (
+        room.HINT in made.html(open=False)
+        and room.HINT not in made.html(open=True)
+        and room.HINT not in fold("x").html(open=False)
+    )
 
 
 def test_a_fold_of_a_real_receipt_is_light():

@@ -12,13 +12,14 @@ has answered or pressed Skip. In a Run All nobody answers: everything computes a
 
 from __future__ import annotations
 
-import html
 from collections.abc import Mapping, Sequence
 
 from utils.show import catalogue, widgets
 from utils.show.explain import Sentence
 from utils.show.numbers import format_number, parse_number
 from utils.show.tables import Table
+
+HINT = " (answer or skip the question above first)"
 
 _guesses: dict[str, Guess] = {}
 
@@ -192,9 +193,9 @@ class Guess:
         return self.text()
 
     def _fallback(self) -> str:
-        choices = "".join(f"<li>{html.escape(text)}</li>" for _, text in self.options)
+        choices = "".join(f"<li>{widgets.prose(text)}</li>" for _, text in self.options)
         return (
-            f"<p><b>{html.escape(self.question)}</b></p>{f'<ul>{choices}</ul>' if choices else ''}"
+            f"<p><b>{widgets.prose(self.question)}</b></p>{f'<ul>{choices}</ul>' if choices else ''}"
             "<p><em>Answer by running this cell; what was measured stays folded below until then.</em></p>"
         )
 
@@ -230,8 +231,9 @@ class Fold:
 
     def html(self, *, open: bool) -> str:
         lead = self._lead()
-        body = (f"<p>{html.escape(lead)}</p>" if lead else "") + "".join(widgets.as_html(part) for part in self.parts)
-        return f"<details{' open' if open else ''}><summary>{html.escape(self.title)}</summary>{body}</details>"
+        body = (f"<p>{widgets.prose(lead)}</p>" if lead else "") + "".join(widgets.as_html(part) for part in self.parts)
+        hint = HINT if self.guesses and not open else ""
+        return f"<details{' open' if open else ''}><summary>{widgets.prose(self.title + hint)}</summary>{body}</details>"
 
     def text(self) -> str:
         """Everything in the fold as text: for a terminal, and for whoever asks with `print(fold.text())`."""
@@ -247,7 +249,7 @@ class Fold:
         return {"text/plain": repr(self), "text/html": self._repr_html_()}
 
 
-def fold(*parts, right: str | None = None, title: str = "What was measured (answer or skip the question above first)") -> Fold:
+def fold(*parts, right: str | None = None, title: str = "What was measured") -> Fold:
     """A closed fold of `parts`: tables, figures, sentences, strings, in the order given; None is left out.
 
     The Guesses among the parts are the predictions it waits for: when they are answered or skipped, the widget shows an open
@@ -306,7 +308,7 @@ class _Panel:
         import ipywidgets as w
 
         self.guess = guess
-        question = w.HTML(f"<p><b>{html.escape(guess.question)}</b></p>")
+        question = w.HTML(f"<p><b>{widgets.prose(guess.question)}</b></p>")
         if guess.options:
             self.field = w.RadioButtons(options=[text for _, text in guess.options], value=None, layout=w.Layout(width="auto"))
         else:
@@ -329,7 +331,7 @@ class _Panel:
 
     def refresh(self) -> None:
         guess = self.guess
-        self.note.value = f'<p role="status">{html.escape(guess.note)}</p>' if guess.note else ""
+        self.note.value = f'<p role="status">{widgets.prose(guess.note)}</p>' if guess.note else ""
         if not guess.skipped and not guess.open:
             self.skip.description = "Open the figure"
         self.copy.value = guess.open_copy()

@@ -8,7 +8,6 @@ reader's progress (`score`), later ones are for practice. Without widgets the qu
 
 from __future__ import annotations
 
-import html
 from collections.abc import Sequence
 
 from utils.model import schemas
@@ -145,8 +144,8 @@ class Item:
         return "\n".join([self.prompt, *(f"  ( ) {option}" for option in self.options)])
 
     def html(self) -> str:
-        options = "".join(f"<li>{html.escape(option)}</li>" for option in self.options)
-        return f"<p><b>{html.escape(self.prompt)}</b></p>{f'<ul>{options}</ul>' if options else ''}"
+        options = "".join(f"<li>{widgets.prose(option)}</li>" for option in self.options)
+        return f"<p><b>{widgets.prose(self.prompt)}</b></p>{f'<ul>{options}</ul>' if options else ''}"
 
 
 class Quiz:
@@ -167,9 +166,9 @@ class Quiz:
 
         if not self.forms:
             self.forms = [_Form(item) for item in self.items]
-            heading = [w.HTML(f"<p><b>{html.escape(self.title)}</b></p>")] if self.title else []
+            heading = [w.HTML(f"<p><b>{widgets.prose(self.title)}</b></p>")] if self.title else []
             self._box = w.VBox([*heading, *(form.widget for form in self.forms)])
-        title = f"<p><b>{html.escape(self.title)}</b></p>" if self.title else ""
+        title = f"<p><b>{widgets.prose(self.title)}</b></p>" if self.title else ""
         fallback = title + "".join(item.html() for item in self.items) + "<p><em>Answer by running this cell.</em></p>"
         return widgets.bundle(self._box, fallback, self.text())
 
@@ -188,11 +187,11 @@ class _Form:
         self.button = w.Button(description="Check", tooltip="Keep this answer and see what it means")
         self.feedback = w.HTML()
         self.button.on_click(lambda _: self.check())
-        self.widget = w.VBox([w.HTML(f"<p><b>{html.escape(item.prompt)}</b></p>"), self.field, self.button, self.feedback])
+        self.widget = w.VBox([w.HTML(f"<p><b>{widgets.prose(item.prompt)}</b></p>"), self.field, self.button, self.feedback])
 
     def check(self) -> None:
         try:
             words = self.item.answer(self.field.value)
         except ValueError as error:
             words = str(error)
-        self.feedback.value = f'<p role="status">{html.escape(words)}</p>'
+        self.feedback.value = f'<p role="status">{widgets.prose(words)}</p>'

@@ -15,6 +15,7 @@ from utils.model.recordings import receipt_label
 from utils.show import catalogue
 
 NOTHING = "–"
+PAD = "padding:2px 8px"  # outside JupyterLab's own styles (in a widget, in exported HTML) cells would touch
 
 
 # ------------------------------------------------------------------------------------------------ numbers as text
@@ -146,17 +147,17 @@ class Table:
     def _repr_html_(self) -> str:
         right = self._right()
         head = "".join(
-            f'<th scope="col" style="text-align:{"right" if r else "left"}">{html.escape(title)}</th>'
+            f'<th scope="col" style="text-align:{"right" if r else "left"};{PAD}">{html.escape(title)}</th>'
             for title, r in zip(self.columns.values(), right, strict=True)
         )
         body = []
         for cells in self.cells():
-            line = [f'<th scope="row" style="text-align:left;font-weight:normal">{html.escape(cells[0])}</th>']
+            line = [f'<th scope="row" style="text-align:left;font-weight:normal;{PAD}">{html.escape(cells[0])}</th>']
             for cell, r in zip(cells[1:], right[1:], strict=True):
-                line.append(f'<td style="text-align:{"right" if r else "left"}">{html.escape(cell)}</td>')
+                line.append(f'<td style="text-align:{"right" if r else "left"};{PAD}">{html.escape(cell)}</td>')
             body.append(f"<tr>{''.join(line)}</tr>")
         caption = f'<caption style="text-align:left">{html.escape(self.caption)}</caption>' if self.caption else ""
-        notes = "".join(f"<p><small>{html.escape(note)}</small></p>" for note in self.notes)
+        notes = f"<p><small>{'<br>'.join(map(html.escape, self.notes))}</small></p>" if self.notes else ""
         return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>{notes}"
 
     def _repr_mimebundle_(self, include=None, exclude=None) -> dict:

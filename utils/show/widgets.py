@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 import sys
 import warnings
 from collections.abc import Callable
@@ -33,9 +34,14 @@ def number_field(unit: str, on_enter: Callable[[], None]):
     return field
 
 
+def prose(text: str) -> str:
+    """Text as HTML: escaped, and what stands between backticks as code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text))
+
+
 def as_html(part) -> str:
     """A part of a fold or panel as HTML: text becomes a paragraph, everything else shows itself."""
-    return f"<p>{html.escape(part)}</p>" if isinstance(part, str) else part._repr_html_()
+    return f"<p>{prose(part)}</p>" if isinstance(part, str) else part._repr_html_()
 
 
 def as_text(part) -> str:

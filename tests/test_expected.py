@@ -376,7 +376,7 @@ def test_the_error_says_what_was_measured_the_range_the_noise_and_the_causes():
     with pytest.raises(ExpectationError) as caught:
         expect("stages.sum", slow)
     text = str(caught.value)
-    assert text.startswith("✘ stages.sum (the stages measured alone, added up, over the end-to-end price) on cpu-x86-64:")
+    assert text.startswith("✘ stages.sum (the prices of all stages, added up, over the end-to-end price) on cpu-x86-64:")
     assert "expected 0.88 to 1.02" in text and "widened by" in text and "the range: 94 to 99 %" in text
     assert text.count("\n  - ") == len(expected._metric("stages.sum")["causes"])
 

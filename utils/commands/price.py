@@ -95,7 +95,8 @@ def more(receipt, columns: int) -> list[str]:
     from utils.show.tables import format_ns
 
     def prices(pairs) -> str:
-        return " · ".join(f"{name} {_price(ns)}" for name, ns in pairs)
+        # A name and its price stay on one line: textwrap breaks at blanks, not at these.
+        return "\N{NO-BREAK SPACE}· ".join(f"{name} {_price(ns)}".replace(" ", "\N{NO-BREAK SPACE}") for name, ns in pairs)
 
     parts = {
         "in other states": prices((name, r.ns) for name, r in receipt.arms.items()),
@@ -109,13 +110,14 @@ def more(receipt, columns: int) -> list[str]:
         verdict = "agrees" if group.agrees else f"DISAGREES (allowed {format_ns(group.allowed_ns)})"
         step = f"{group.upper} − {group.lower}" if group.lower else group.upper
         parts[f"ladder: {group.name}"] = (
-            f"{step}: {format_ns(group.difference_ns)}, its stages alone {format_ns(group.isolates_ns)}: {verdict}"
+            f"{step}: {format_ns(group.difference_ns)}, its stages {format_ns(group.isolates_ns)}: {verdict}"
         )
-    return [
+    lines = (
         textwrap.fill(f"{name}: {said}", columns, subsequent_indent="    ", break_long_words=False)
         for name, said in parts.items()
         if said
-    ]
+    )
+    return [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines]
 
 
 def _price(ns: float) -> str:

@@ -31,7 +31,7 @@ DOOR_ANSWERS = {  # by the type of torch.Tensor.__add__
     "function": ("operators_are_python", "A Python function that calls into C++"),
 }
 VIEW_ANSWERS = {
-    "more": ("views_burden_their_base", "Dearer: two more tensors hang on a and b"),
+    "more": ("views_burden_their_base", "Dearer: two more tensors hang on `a` and `b`"),
     "same": ("unused_tensors_are_free", "The same: the add never touches the views"),
     "less": (None, "Cheaper"),
 }

@@ -1,0 +1,422 @@
+"""Lesson 05: its structure, its folds, and sentences that stay true when the numbers surprise.
+
+What the lesson computes is in `utils/show/lesson05.py`. `check_sentences(module)` holds every sentence against the receipt or
+race it was made from, on data where the usual order is turned round; the planted faults are that module with one piece of its
+logic broken, and the same check must go red on each.
+"""
+
+from __future__ import annotations
+
+import re
+import types
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.factories import make_race, make_receipt
+from tools import canonical
+from utils.model import expected, ledger, schemas
+from utils.model.readings import Reading
+from utils.show import catalogue, explain, lesson05
+
+NOTEBOOK = Path(__file__).resolve().parent.parent / "notebooks" / "05_price_each_stage.ipynb"
+PRICE = re.compile(r"\d(?:\.\d+)?\s*(?:ns|µs|ms|%)(?!\w)")
+
+
+@pytest.fixture(scope="module")
+def nb():
+    return canonical.loads(NOTEBOOK.read_text(encoding="utf-8"))
+
+
+def code_cells(nb):
+    return [c for c in nb.cells if c.cell_type == "code"]
+
+
+def markdown(nb):
+    return [c for c in nb.cells if c.cell_type == "markdown"]
+
+
+# ------------------------------------------------------------------------------------------------ structure
+
+
+def test_at_most_four_objectives_and_every_question_serves_one(nb):
+    objectives = set(re.findall(r"\*\*(price_each_stage\.\w+)\*\*", nb.cells[0].source))
+    assert 1 <= len(objectives) <= 4
+    asked = [q for q in schemas.load("questions")["questions"] if q["lesson"] == "price_each_stage"]
+    assert {q["objective"] for q in asked} <= objectives
+    assert {"recall", "exit"} <= {q["use"] for q in asked}
+
+
+def test_the_lesson_opens_with_strip_and_three_recall_items_and_ends_with_a_transfer_op_and_an_exit_item(nb):
+    sources = [c.source for c in code_cells(nb)]
+    assert "price_strip(" in sources[2] and "to_scale=False" in sources[2]  # to scale it would tell the answers
+    assert 'recall("price_each_stage", n=3)' in sources[3]
+    assert "lesson05.transfer(" in sources[-2]
+    assert 'quiz("price_each_stage.' in sources[-1]
+
+
+def test_paragraphs_are_short_and_code_cells_small(nb):
+    from tools.lint_notebooks import count_words
+
+    for cell in markdown(nb):
+        assert 25 <= count_words(cell.source) <= 70, cell.id
+    for cell in code_cells(nb)[1:]:
+        lines = [line for line in cell.source.splitlines() if line.strip() and not line.startswith("# NBVAL")]
+        assert 2 <= len(lines) <= 12, cell.id
+
+
+def test_a_section_links_at_most_three_terms_and_each_is_in_the_glossary(nb):
+    known = {t["term"].lower() for t in schemas.load("glossary")["terms"]}
+    for cell in markdown(nb):
+        linked = re.findall(r"\[([^\]]+)\]\(\.\./utils/data/glossary\.yml\)", cell.source)
+        assert len(linked) <= 3, cell.id
+        assert {term.lower() for term in linked} <= known, cell.id
+
+
+def test_every_prediction_has_its_fold_and_comes_back_in_the_review(nb):
+    text = "\n".join(c.source for c in code_cells(nb))
+    guesses = re.findall(r"^(\w+) = predict\(", text, re.MULTILINE)
+    assert len(guesses) >= 3 and len(guesses) == len(set(guesses))
+    folds = "\n".join(re.findall(r"^fold\(.*", text, re.MULTILINE))
+    review = next(c.source for c in code_cells(nb) if c.source.startswith("review("))
+    for guess in guesses:
+        assert re.search(rf"fold\({guess},", folds), f"{guess} has no fold"
+        assert f"({guess}, str(" in review, f"{guess} is not in the review"
+
+
+def test_wrong_options_of_predictions_are_named_misconceptions(nb):
+    named = {m["id"] for m in schemas.load("misconceptions")["misconceptions"]}
+    for answers in (lesson05.GROUP_ANSWERS, lesson05.DOOR_ANSWERS, lesson05.VIEW_ANSWERS, lesson05.DROPPED_ANSWERS):
+        ids = [i for i, _ in answers.values() if i]
+        assert ids and set(ids) <= named
+        assert len({text for _, text in answers.values()}) == len(answers)
+
+
+# ------------------------------------------------------------------------------------------------ nothing told too early
+
+
+def test_no_prose_states_a_number_that_the_run_computes(nb):
+    for cell in markdown(nb):
+        assert not PRICE.search(cell.source), cell.id
+    for cell in code_cells(nb):
+        for words in re.findall(r'"([^"]*)"', cell.source):
+            assert not PRICE.search(words), f"{cell.id}: {words}"
+
+
+def test_committed_outputs_show_no_price_outside_a_closed_fold(nb):
+    told = []
+    for cell in code_cells(nb):
+        if "deeper" in cell.metadata.tags or cell.id in ("recall", "exit"):
+            continue  # the first calls answer no prediction; the quizzes print numbers of their own
+        for output in cell.outputs:
+            html = output.get("data", {}).get("text/html", "")
+            assert "<details open" not in html, cell.id
+            seen = (html, output.get("data", {}).get("text/plain", ""), output.get("text", ""))
+            told += [f"{cell.id}: {found[0]}" for text in seen for found in PRICE.finditer(_outside(text))]
+    assert not told
+
+
+def _outside(html: str) -> str:
+    """What stands outside every <details>, nested ones included; pictures count by their alt text."""
+    out, depth, at = [], 0, 0
+    for tag in re.finditer(r"<(/?)details\b[^>]*>", html):
+        if depth == 0:
+            out.append(html[at : tag.start()])
+        depth += -1 if tag[1] else 1
+        at = tag.end()
+    return re.sub(r"base64,[A-Za-z0-9+/=]+", "", "".join([*out, html[at:] if depth == 0 else ""]))
+
+
+def test_the_outputs_of_every_fold_cell_are_there_and_folded(nb):
+    for cell in code_cells(nb):
+        if re.search(r"^(?:fold|review)\(", cell.source, re.MULTILINE):
+            pages = [o.data["text/html"] for o in cell.outputs if "<details>" in o.get("data", {}).get("text/html", "")]
+            assert pages, f"{cell.id} shows no fold: run the notebook"
+            assert not PRICE.search(_outside(pages[-1])), cell.id
+
+
+# ------------------------------------------------------------------------------------------------ claims
+
+
+def test_every_claim_of_the_lesson_is_in_its_verdict_table():
+    claims = [c.id for c in ledger.claims("price_each_stage")]
+    table = lesson05.verdicts(make_receipt(), make_receipt(grad=True))
+    assert [row["id"] for row in table.rows] == claims
+    assert {"A01", "A02", "A03", "A05", "A06", "A08", "A41", "A42", "B01", "B03", "B05", "B06", "B42", "C01"} == set(claims)
+    assert {"yours", "recorded", "cited", "verdict"} <= set(table.columns)
+
+
+def test_every_claim_of_the_lesson_is_settled():
+    open_ones = [c.id for c in ledger.claims("price_each_stage") if c.verdict == "open" or not c.sentence]
+    assert not open_ones
+
+
+# ------------------------------------------------------------------------------------------------ sentences on swapped data
+
+
+def with_stage(receipt, stage_id: str, ns: float):
+    """The receipt with one stage at about `ns`."""
+    return receipt.scaled_stage(stage_id, ns / receipt.stage(stage_id).ns)
+
+
+def view_race(plain=1150.0, one=940.0, two=938.0, copies=1150.0, seed=3):
+    return make_race(
+        seed=seed,
+        prices={lesson05.PLAIN: plain, lesson05.ONE_VIEW: one, lesson05.TWO_VIEWS: two, lesson05.COPIES: copies},
+    )
+
+
+def program_race(nothing=1600.0, adds=1620.0, ops=3900.0, seed=3):
+    race = make_race(seed=seed, prices={lesson05.OPS: ops, lesson05.NOTHING: nothing, lesson05.ADDS: adds})
+    assert race.control[0] == lesson05.OPS
+    return race
+
+
+def numbers(text: str) -> list[float]:
+    """Every price of a sentence in ns, in the order in which it is told."""
+    found = re.findall(r"(\d[\d,]*(?:\.\d+)?) (ns|µs)", text)
+    return [float(value.replace(",", "")) * (1e3 if unit == "µs" else 1.0) for value, unit in found]
+
+
+def shares(text: str) -> list[float]:
+    return [float(value) for value in re.findall(r"(\d+(?:\.\d+)?) %", text)]
+
+
+def close(told: float, true: float) -> bool:
+    return abs(told - true) <= 0.06 * abs(true) + 0.6
+
+
+def check_sentences(m) -> None:
+    """Hold every sentence of `m` (lesson05, or a broken copy of it) against what it was made from. Raises AssertionError."""
+    check_shares(m)
+    check_groups(m)
+    check_view(m)
+    check_sum(m)
+    check_grad(m)
+    check_program(m)
+    check_fallback(m)
+    check_printed(m)
+    check_transfer(m)
+
+
+def check_shares(m) -> None:
+    for kernel in (40.0, 900.0):
+        receipt = with_stage(make_receipt(), "kernel", kernel)
+        said = str(m.last_stage(receipt))
+        assert "the loop over the elements" in said and close(
+            shares(said)[0], 100 * receipt.stage("kernel").ns / receipt.total_ns
+        )
+    gpu = str(m.last_stage(make_receipt("cuda")))
+    assert "the launch" in gpu and "the loop over the elements took" not in gpu
+    assert close(numbers(gpu)[2], make_receipt("cuda").device_time["kernel"].ns)
+    for allocator, around in ((80.0, 130.0), (400.0, 100.0)):
+        receipt = with_stage(with_stage(make_receipt(), "allocator", allocator), "output_tensor", around)
+        assert close(shares(str(m.memory(receipt)))[0], 100 * allocator / (allocator + around))
+    for kind in ("method_descriptor", "instancemethod", "function"):
+        right, said = m.boundary(make_receipt(), kind)
+        assert right == m.DOOR_ANSWERS[kind][1] and kind in str(said)
+    assert m.boundary(make_receipt(), "wrapper_descriptor")[0] is None
+
+
+def check_groups(m) -> None:
+    for stage, group in (
+        ("kernel", "kernel"),
+        ("allocator", "output"),
+        ("arg_parser", "front_end"),
+        ("tensor_iterator", "shapes"),
+    ):
+        receipt = with_stage(make_receipt(), stage, 3000.0)
+        right, said = m.dearest_group(receipt)
+        assert right == m.GROUP_ANSWERS[group][1]
+        assert f"dearest group is {catalogue.groups()[group]}" in str(said)
+    receipt = make_receipt()
+    gap = sum(receipt.stage(s).ns for s in ("allocator", "output_tensor", "wrap_free")) - receipt.stage("tensor_iterator").ns
+    level = with_stage(receipt, "tensor_iterator", receipt.stage("tensor_iterator").ns + gap)
+    assert m.dearest_group(level)[0] is None and "no difference seen" in str(m.dearest_group(level)[1])
+    assert m.dearest_group(make_receipt(compiler=False))[0] is None
+    dear_context = replace(make_receipt(), end_to_end=make_receipt().end_to_end.scaled(4.0))
+    assert m.dearest_group(dear_context)[0] == m.GROUP_ANSWERS["output"][1]  # context is no group
+
+
+def check_view(m) -> None:
+    right, said = m.live_view(view_race(), "2.13.0+cpu")
+    assert right == m.VIEW_ANSWERS["less"][1] and "Measured, as predicted" in str(said) and "less than" in str(said)
+    assert close(numbers(str(said))[0], 210.0)
+    assert "Both counter-cases hold" in str(said)
+    right, said = m.live_view(view_race(one=1150.0, two=1150.0), "2.13.0+cpu")
+    assert right == m.VIEW_ANSWERS["same"][1] and "not as predicted" in str(said) and "No difference seen" in str(said)
+    right, said = m.live_view(view_race(one=1400.0, two=1400.0), "2.13.0+cpu")
+    assert right == m.VIEW_ANSWERS["more"][1] and "not as predicted" in str(said) and "more than" in str(said)
+    right, said = m.live_view(view_race(one=1150.0, two=1150.0), "2.14.1")
+    assert right == m.VIEW_ANSWERS["same"][1] and "Measured, as predicted" in str(said)
+    right, said = m.live_view(view_race(), "2.14.1+cu130")
+    assert "Measured, not as predicted" in str(said)
+    for bad in (view_race(copies=900.0), view_race(two=700.0)):
+        assert "A counter-case fails" in str(m.live_view(bad, "2.13.0")[1])
+    table = m.live_view_table(view_race(), "2.13.0")
+    assert [row["predicted"] for row in table.rows[1:4]] == ["cheaper", "cheaper, as one view", "no change"]
+    assert m.live_view_table(view_race(), "2.9.1").rows[1]["predicted"] == "no change"
+
+
+def check_sum(m) -> None:
+    receipt = make_receipt()
+    table = m.leave_one_out(receipt)
+    assert [row["check"] for row in table.rows] == ["passes", "fails", "fails", "fails"]
+    dear = sorted((s for s in receipt.stages if s.ns), key=lambda s: -s.ns)[:3]
+    assert [row["receipt"] for row in table.rows[1:]] == [f"without {catalogue.title(s.stage)}" for s in dear]
+    assert all(
+        close(shares(row["of the whole"])[0], 100 * receipt.without(s.stage).coverage) for row, s in zip(table.rows[1:], dear)
+    )
+    assert "missing" in table.notes[1]
+    even = replace(receipt, ladder_groups=())
+    for stage in receipt.stages:
+        even = with_stage(even, stage.stage, receipt.total_ns / len(receipt.stages))
+    with pytest.raises(AssertionError, match="cannot see"):  # a tenth missing stays inside the band: the check is blind
+        m.leave_one_out(even)
+    assert "cannot be judged" in m.leave_one_out(make_receipt(compiler=False)).rows[0]["check"]
+    for loops, way in ((0.6, "less"), (1.4, "more"), (1.0, "no difference seen")):
+        tight = replace(receipt, stages=tuple(replace(s, alone_ns=s.ns * loops) for s in receipt.stages))
+        said = str(m.tight_loops(tight))
+        assert way in said and close(shares(said)[0], 100 * loops * receipt.coverage)
+    assert "not every piece" in str(
+        m.tight_loops(replace(receipt, stages=tuple(replace(s, alone_ns=None) for s in receipt.stages)))
+    )
+    over = replace(receipt, end_to_end=receipt.end_to_end.scaled(0.7))
+    assert over.context_ns < 0 and "more than the whole" in str(explain.adds_up(over))
+
+
+def check_grad(m) -> None:
+    for factor, way in ((1.5, "more"), (0.7, "less"), (1.0, "same")):
+        grad = make_receipt(grad=True)
+        grad = replace(grad, arms={**grad.arms, "result dropped": grad.end_to_end.scaled(factor)})
+        right, said = m.dropped(grad)
+        assert right == m.DROPPED_ANSWERS[way][1]
+        if way == "same":
+            assert "no difference seen" in str(said)
+        else:
+            assert f" {way} than keeping" in str(said) and close(numbers(str(said))[0], abs(factor - 1) * grad.total_ns)
+    assert m.dropped(replace(make_receipt(grad=True), arms={}))[0] is None
+    plain = make_receipt()
+    for factor, words in ((1.3, "more than the add without"), (0.8, "less than the add without"), (1.0, "No difference seen")):
+        grad = replace(make_receipt(grad=True), end_to_end=plain.end_to_end.scaled(factor))
+        assert words in str(m.with_grad(plain, grad, grad))
+    missing = make_receipt(grad=True, compiler=False)
+    assert "could not be measured" in str(m.with_grad(plain, missing, missing))
+
+
+def check_program(m) -> None:
+    assert "comes with other code" in str(m.code_or_data(program_race()))
+    assert "not its main cause" in str(m.code_or_data(program_race(adds=3500.0)))
+    assert "about half" in str(m.code_or_data(program_race(adds=2750.0)))
+    for flat in (program_race(ops=1600.0), program_race(ops=1200.0)):
+        said = str(m.code_or_data(flat))
+        assert "No rise is seen" in said and "comes with" not in said
+    told = numbers(str(m.code_or_data(program_race())))
+    assert all(close(a, b) for a, b in zip(told, (1600.0, 1620.0, 3900.0), strict=True))
+    receipt = make_receipt(
+        first_call=(("first a + b", 4e5), ("second a + b", 1e4), ("a + b after 100 more", 2e3), ("import torch", 2e9))
+    )
+    rows = {row["call"]: row["times"] for row in m.first_calls(receipt).rows}
+    assert rows == {"first a + b": "200 ×", "second a + b": None, "a + b after 100 more": None, "import torch": None}
+    beside = replace(make_receipt("cuda", first_call=(("CUDA context", 3e8), ("first a + b", 9e7))), source="recorded")
+    both = m.first_calls(receipt, beside)
+    assert both.rows[-1]["call"] == "CUDA context" and both.columns["beside"] == "recorded"
+    assert any("NVIDIA H200" in note for note in both.notes)
+
+
+def check_fallback(m) -> None:
+    """Without a compiler the recording stands in and says so; with one, the reader's own numbers are never replaced."""
+    kept = replace(make_receipt(seed=99), source="recorded")
+    real, m.recorded = m.recorded, lambda kind, grad=False: kept if (kind, grad) == ("cpu", False) else None
+    try:
+        live = make_receipt()
+        assert m.with_stages(live) is live
+        assert m.with_stages(make_receipt(compiler=False)) is kept
+        bare = make_receipt("cuda", compiler=False)
+        assert m.with_stages(bare) is bare  # a CPU's recording is no GPU's
+    finally:
+        m.recorded = real
+    for sentence in (m.last_stage(kept), m.memory(kept), m.dearest_group(kept)[1], m.tight_loops(kept)):
+        assert "recorded · " in str(sentence) and "On this machine" not in str(sentence)
+    assert "recorded · " in m.whole_figure(kept).alt
+    assert m.whole_figure(make_receipt(compiler=False)) is None
+
+
+def check_printed(m) -> None:
+    first, second = m.printed_tables().rows
+    assert first["its rows sum to"] == "5.5–12 µs" and first["it prints as total"] == "5–10 µs"
+    assert first["inside it"].startswith("no") and "2.0 µs above" in first["inside it"] and "below" not in first["inside it"]
+    assert second["its rows sum to"] == "6–19 µs" and second["inside it"] == "yes"
+
+
+def check_transfer(m) -> None:
+    race = make_race(prices={m.PLAIN: 1500.0, "mine": 3400.0})
+    assert "Nothing priced yet" in str(m.transfer(None, False))
+    assert "something else" in str(m.transfer(race, False))
+    told = {row["op"]: row["against"] for row in m.transfer(race, True).rows}
+    assert told[m.PLAIN] is None and told["mine"].startswith("+1.9") and told[race.control[1]] == "the A/A error"
+    level = make_race(prices={m.PLAIN: 1500.0, "mine": 1500.0})
+    assert "no difference seen" in {row["op"]: row["against"] for row in m.transfer(level, True).rows}["mine"]
+
+
+def test_every_sentence_is_true_on_data_that_surprises():
+    check_sentences(lesson05)
+
+
+def test_figures_say_what_they_show():
+    plain, grad = make_receipt(), make_receipt(grad=True)
+    picture = lesson05.grad_figure(plain, grad)
+    assert len(picture.table.rows) == 4 and "same code twice" in picture.alt
+    without = lesson05.grad_figure(plain, replace(grad, arms={}))
+    assert len(without.table.rows) == 3
+    both = lesson05.in_program_figure(plain, replace(make_receipt("cuda"), source="recorded"))
+    assert "NVIDIA H200" in both.alt and "recorded" in both.alt
+    assert "NVIDIA" not in lesson05.in_program_figure(plain).alt
+
+
+# ------------------------------------------------------------------------------------------------ planted faults
+
+FAULTS = {
+    "a difference that is not there is told": ('"same" if not found.seen else "more"', '"more"'),
+    "more and less swapped": ('"more" if found.ns > 0 else "less"', '"less" if found.ns > 0 else "more"'),
+    "a recording passed as the reader's own": ("    if receipt.complete:\n        return receipt\n", ""),
+    "a recorded number told as measured here": ('if receipt.source == "live" else', 'if receipt.source != "nobody" else'),
+    "the launch sold as the addition": ('if one.device == "cpu":', "if one.device:"),
+    "every torch predicted to be taxed": ("major == 2 and minor in TAXED", "major == 2"),
+    "a counter-case that cannot fail": ("> effect / 2", "> 1e9"),
+    "context called a group": ('if g != "context"}', "}"),
+    "nothing left out": ("receipt.without(s.stage) for s in dear", "receipt for s in dear"),
+    "a blind check goes unnoticed": ("    if blind:\n", "    if False:\n"),
+    "other code blamed whatever the data": ("if with_data + unsure < rise / 2:", "if True:"),
+    "a rise explained that is not there": ('if _way(race, NOTHING, OPS) != "more":', "if False:"),
+    "a printed 'about' counted as nothing": ("if claim.around is None else claim.around", "if claim.around is None else 0.0"),
+    "the allocator's share taken of the whole op": ("both = block.ns + around.ns", "both = one.total_ns"),
+    "any answer counts as the transfer op": ("    if not right:\n", "    if False:\n"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_planted_faults_in_the_lessons_logic_go_red(fault):
+    old, new = FAULTS[fault]
+    source = Path(lesson05.__file__).read_text(encoding="utf-8")
+    assert old in source, "the planted fault no longer fits the code: plant it anew"
+    broken = types.ModuleType("broken_lesson05")
+    exec(compile(source.replace(old, new), "broken_lesson05", "exec"), broken.__dict__)
+    with pytest.raises((AssertionError, pytest.fail.Exception, ValueError, KeyError)):
+        check_sentences(broken)
+
+
+def test_a_reading_out_of_nowhere_is_refused_by_the_checks_the_lesson_runs():
+    receipt = make_receipt()
+    wrong = {
+        "stages.sum": receipt.scaled_stage("tensor_iterator", 2.0),
+        "price.end_to_end": replace(
+            receipt, end_to_end=receipt.end_to_end.scaled(1e-3), control=tuple(r.scaled(1e-3) for r in receipt.control)
+        ),
+        "arms.view_alive": replace(receipt, arms={**receipt.arms, "view alive": receipt.end_to_end.scaled(1.2)}),
+        "in_program.above_hot": replace(receipt, in_program=((0, receipt.end_to_end), (79, receipt.end_to_end.scaled(0.8)))),
+    }
+    for metric, planted in wrong.items():
+        assert expected.judge(metric, planted).problems, metric
+    assert isinstance(receipt.end_to_end, Reading)

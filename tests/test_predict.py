@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from tests.factories import make_receipt
 from tools import canonical
 from utils import paths
 from utils.model import results, schemas
-from utils.show import explain, figures, numbers
+from utils.show import explain, figures, numbers, widgets
 from utils.show import predict as room
 from utils.show.predict import fold, predict, review
 from utils.show.tables import Table
@@ -154,7 +155,7 @@ def test_the_buttons_and_enter_do_what_they_say():
     panel.answer.click()
     assert guess.skipped and "first" in panel.note.value
     panel.field.value = "4"
-    assert panel.note.value == ""
+    assert guess.skipped, "leaving the field is no answer yet"
     panel.field._submission_callbacks(panel.field)
     assert guess.number == 4.0 and "You said 4 %." in panel.note.value
     other = choice()
@@ -169,6 +170,26 @@ def test_the_buttons_and_enter_do_what_they_say():
     third._repr_mimebundle_()
     third._panel.skip.click()
     assert third.open and third.skipped
+
+
+def test_enter_waits_for_the_text_that_is_still_on_its_way(monkeypatch):
+    guess, other = number(), number("test.unchanged")
+    monkeypatch.setattr(widgets, "SETTLE_S", 0.05)
+
+    async def page() -> None:
+        for one in (guess, other):
+            one._repr_mimebundle_()
+        other._panel.field.value = "7"
+        for one in (guess, other):
+            one._panel.field._submission_callbacks(one._panel.field)
+        assert guess.skipped and guess.note == "" and other.skipped
+        guess._panel.field.value = "80"
+        assert guess.number == 80.0, "the text decides at once"
+        await asyncio.sleep(0.2)
+
+    asyncio.run(page())
+    assert other.number == 7.0, "nothing was changed, so what stands there counts"
+    assert len(results.predictions("test.number")) == 1 and "first answer" not in guess.note
 
 
 def test_an_answer_before_the_fold_opens_the_fold_in_its_own_cell():

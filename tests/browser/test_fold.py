@@ -144,6 +144,13 @@ def test_a_reader_answers_by_keyboard_and_moves_a_slider(notebook):
     assert "You said 80 %." in notebook.visible_text()
 
 
+def test_a_click_right_after_typing_takes_all_that_was_typed(notebook):
+    notebook.outputs(1).locator("input[type=text]").focus()
+    notebook.page.keyboard.type("67.25")
+    notebook.outputs(1).get_by_role("button", name="Answer").click()
+    notebook.outputs(1).get_by_text("Kept. You said 67.25 %.").wait_for()
+
+
 def test_skip_opens_the_copy_without_a_prediction(notebook):
     notebook.outputs(1).get_by_role("button", name="Skip").focus()
     notebook.page.keyboard.press("Enter")

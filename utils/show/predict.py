@@ -313,7 +313,6 @@ class _Panel:
             self.field = w.RadioButtons(options=[text for _, text in guess.options], value=None, layout=w.Layout(width="auto"))
         else:
             self.field = widgets.number_field(guess.unit, lambda: guess.give(self.field.value))
-            self.field.observe(lambda change: self._typed(), "value")
         self.answer = w.Button(description="Answer", button_style="primary", tooltip="Keep this as your prediction")
         self.skip = w.Button(description="Skip", tooltip="Open the figure without a prediction")
         self.note = w.HTML()
@@ -323,11 +322,6 @@ class _Panel:
         buttons = w.HBox([self.answer, self.skip])
         self.widget = w.VBox([question, self.field, buttons, self.note, self.copy])
         self.refresh()
-
-    def _typed(self) -> None:
-        """Typing takes the complaint about the last input away."""
-        if self.guess.skipped and not self.guess.open:
-            self.note.value = ""
 
     def refresh(self) -> None:
         guess = self.guess

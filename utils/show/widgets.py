@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import html
 import re
 import sys
 import warnings
 from collections.abc import Callable
 
+SETTLE_S = 0.3
 VIEW = "application/vnd.jupyter.widget-view+json"
 
 
@@ -24,13 +26,31 @@ def bundle(widget, fallback_html: str, text: str) -> dict:
 
 
 def number_field(unit: str, on_enter: Callable[[], None]):
-    """A text field for a number in `unit`; Enter calls `on_enter`. Text, because a number field would swallow what is wrong."""
+    """A text field for a number in `unit`; Enter calls `on_enter`. Text, because a number field would swallow what is wrong.
+
+    The page sends "Enter was pressed" before the text that was entered (and, were it sent letter by letter, while the last
+    letters still wait for the first to be answered). So Enter waits for the text, or for SETTLE_S when nothing was changed.
+    """
     import ipywidgets as w
 
-    field = w.Text(description=f"In {unit}:" if unit else "Answer:", placeholder="your answer")
+    field = w.Text(description=f"In {unit}:" if unit else "Answer:", placeholder="your answer", continuous_update=False)
+    timers: list[asyncio.TimerHandle] = []
+
+    def act() -> None:
+        while timers:
+            timers.pop().cancel()
+        on_enter()
+
+    def entered(_) -> None:
+        try:
+            timers.append(asyncio.get_running_loop().call_later(SETTLE_S, act))
+        except RuntimeError:  # no kernel, no page: nothing is on its way
+            act()
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of ipywidgets 8; the one call that 7 has as well
-        field.on_submit(lambda _: on_enter())
+        field.on_submit(entered)
+    field.observe(lambda change: act() if timers else None, "value")
     return field
 
 

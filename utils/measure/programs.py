@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from itertools import repeat
+from itertools import cycle, repeat
 
 from utils.measure.stopwatch import interleave
 from utils.model.readings import Race, Reading
@@ -43,9 +43,9 @@ def in_program_curve(
     synchronise = torch.cuda.synchronize if device == "cuda" else _nothing
     arms, calls = {}, {}
     for n in after:
-        arms[f"after {n}"] = _timed_add(ops[:n], a, b, synchronise)
-        arms[f"clock after {n}"] = _timed_nothing(ops[:n], synchronise)
-        calls[f"after {n}"] = calls[f"clock after {n}"] = _passes(ops[:n], synchronise, block_ms)
+        arms[f"after {n}"] = _timed_add(ops, n, a, b, synchronise)
+        arms[f"clock after {n}"] = _timed_nothing(ops, n, synchronise)
+        calls[f"after {n}"] = calls[f"clock after {n}"] = _passes(ops, n, synchronise, block_ms)
     readings = interleave(arms, blocks=blocks, calls=calls, seed=seed, progress=progress, at_most_s=20.0)
     curve = []
     for n in after:
@@ -67,8 +67,9 @@ def code_or_data(
     programs[f"{OPS} (again)"] = programs[OPS]
     arms, calls = {}, {}
     for name, ops in programs.items():
-        arms[name], arms[f"clock {name}"] = _timed_add(ops, a, b, synchronise), _timed_nothing(ops, synchronise)
-        calls[name] = calls[f"clock {name}"] = min(1000, _passes(ops, synchronise, block_ms))
+        n = len(ops)
+        arms[name], arms[f"clock {name}"] = _timed_add(ops, n, a, b, synchronise), _timed_nothing(ops, n, synchronise)
+        calls[name] = calls[f"clock {name}"] = min(1000, _passes(ops, n, synchronise, block_ms))
     calls[f"{OPS} (again)"] = calls[f"clock {OPS} (again)"] = calls[OPS]
     readings = interleave(arms, blocks=blocks, calls=calls, progress=progress, at_most_s=20.0)
     net = {name: readings[name].minus(readings[f"clock {name}"].ns) for name in programs}
@@ -79,12 +80,22 @@ def _nothing() -> None:
     """On CPU there is no queue to empty."""
 
 
-def _timed_add(ops, a, b, synchronise):
-    def arm(n: int, ops=ops, a=a, b=b) -> float:
-        took = 0
+def _programs(ops: list, count: int):
+    """Endlessly: `count` neighbouring ops, each time from another place in the ring of all ops. A block repeats one of them, as
+    a program repeats itself; what stands right before the add differs from block to block, so that no neighbour makes the price."""
+    ring = ops + ops
+    for start in cycle(31 * k % (len(ops) or 1) for k in range(len(ops) or 1)):
+        yield ring[start : start + count]
+
+
+def _timed_add(ops, count, a, b, synchronise):
+    programs = _programs(ops, count)
+
+    def arm(n: int, a=a, b=b) -> float:
+        took, program = 0, next(programs)
         for _ in repeat(None, n):
             synchronise()
-            for op in ops:
+            for op in program:
                 op()
             start = clock()
             c = a + b  # noqa: F841
@@ -94,12 +105,14 @@ def _timed_add(ops, a, b, synchronise):
     return arm
 
 
-def _timed_nothing(ops, synchronise):
-    def arm(n: int, ops=ops) -> float:
-        took = 0
+def _timed_nothing(ops, count, synchronise):
+    programs = _programs(ops, count)
+
+    def arm(n: int) -> float:
+        took, program = 0, next(programs)
         for _ in repeat(None, n):
             synchronise()
-            for op in ops:
+            for op in program:
                 op()
             start = clock()
             took += clock() - start
@@ -108,9 +121,9 @@ def _timed_nothing(ops, synchronise):
     return arm
 
 
-def _passes(ops, synchronise, block_ms: float) -> int:
+def _passes(ops, count, synchronise, block_ms: float) -> int:
     """How often the program runs in a block of about `block_ms`, at least 8 times so that a block averages."""
-    run = _timed_nothing(ops, synchronise)
+    run = _timed_nothing(ops, count, synchronise)
     run(20)
     start = clock()
     run(20)

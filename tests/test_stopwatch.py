@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import itertools
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -161,13 +162,14 @@ def test_the_price_of_a_real_call_is_repeatable_and_ordered():
     assert race.device == "cpu" and race.clock == "host"
     assert 0 < race.loop_ns < race["short"].ns
     assert race.timer_ns > 0
+    assert f"one reading of the clock takes {race.timer_ns:,.0f} ns" in race.notes[-1] and "in every price" in race.notes[-1]
     assert race["long"].samples != race["long (again)"].samples  # measured twice, not copied
 
 
 def test_remove_loop_takes_off_what_the_empty_loop_cost():
     dev = device()
     race = time_host({"work": lambda: dev.wall.spend(1000)}, device=dev, remove_loop=True, blocks=12)
-    assert race.loop_removed
+    assert race.loop_removed and "taken off" in race.notes[-1]
     assert race["work"].ns + race.loop_ns == pytest.approx(1000, rel=0.01)
 
 
@@ -544,6 +546,7 @@ def test_the_price_of_a_graphs_node_is_the_slope_and_the_fixed_part_cancels():
     long = Reading("long", tuple(fixed + 1000 * node + rng.uniform(0, 50) for _ in range(40)))
     assert node_price(short, 100, long, 1000).ns == pytest.approx(node, rel=0.001)
     assert long.ns / 1000 > node_price(short, 100, long, 1000).ns
+    assert node_price(short, 100, replace(long, calls_per_block=2), 1000).calls_per_block == 1800
     with pytest.raises(ValueError, match="no slope"):
         node_price(short, 100, short, 100)
 

@@ -49,9 +49,11 @@ def lanes(device: str = "cuda", *, blocks: int = 40, progress: Progress | None =
         "host": host,
         "kernel": kernel,
         "period": period,
-        "gap": Reading("gap", tuple(max(0.0, s - kernel.ns) for s in period.samples), period.calls_per_block),
+        "gap": Reading("gap", tuple(max(0.0, s - kernel.ns) for s in period.samples)),
         "captured per node": node_price(race["short"], SHORT, race["long"], LONG),
-        "captured of 100": _named(race["short"].scaled(1 / SHORT), "captured of 100"),
+        "captured of 100": Reading(
+            "captured of 100", race["short"].scaled(1 / SHORT).samples, race["short"].calls_per_block * SHORT
+        ),
         "replay host": replay,
     }
 
@@ -63,12 +65,8 @@ def node_price(short: Reading, few: int, long: Reading, many: int) -> Reading:
     """
     if many <= few or len(short.samples) != len(long.samples):
         raise ValueError(f"no slope from {few} and {many} nodes with {len(short.samples)} and {len(long.samples)} blocks")
-    pairs = zip(short.samples, long.samples, strict=True)
-    return Reading("captured per node", tuple((high - low) / (many - few) for low, high in pairs), long.calls_per_block)
-
-
-def _named(reading: Reading, name: str) -> Reading:
-    return Reading(name, reading.samples, reading.calls_per_block)
+    slopes = ((high - low) / (many - few) for low, high in zip(short.samples, long.samples, strict=True))
+    return Reading("captured per node", tuple(slopes), long.calls_per_block * (many - few))
 
 
 def _period(f: Callable, queue: CudaQueue, blocks: int) -> Reading:

@@ -218,7 +218,9 @@ def time_host(
             at_most_s=at_most_s,
             stretches=1 if queue else STRETCHES,  # on a device a stretch begins with an empty queue: short ones would price that
         )
-    empty = readings.pop(EMPTY).ns
+    empty, timer = readings.pop(EMPTY).ns, timer_overhead_ns(clock)
+    between_readings = 1 if between else max(1, readings[control].calls_per_block // (1 if queue else STRETCHES))
+    overheads = _overheads(timer, empty, remove_loop, between_readings)
     if remove_loop:
         readings = {name: r.minus(empty) for name, r in readings.items()}
     return Race(
@@ -227,10 +229,10 @@ def time_host(
         clock="host",
         device=queue.name if queue else "cpu",
         block_ms=block_ms,
-        timer_ns=timer_overhead_ns(clock),
+        timer_ns=timer,
         loop_ns=empty,
         loop_removed=remove_loop,
-        notes=_notes(readings[control], blocks, between is not None),
+        notes=(*_notes(readings[control], blocks, between is not None), overheads),
     )
 
 
@@ -444,3 +446,10 @@ def _notes(control: Reading, blocks: int, singly: bool) -> tuple[str, ...]:
     if singly:
         out.append("each call timed alone, after other work outside the clock: one clock reading is in the price")
     return tuple(out)
+
+
+def _overheads(timer_ns: float, empty_ns: float, removed: bool, calls: int) -> str:
+    """What of a price is the measuring itself, in words; the clock is read once for every `calls` calls."""
+    loop = "taken off" if removed else "in every price"
+    clock = f"one reading of the clock takes {timer_ns:,.0f} ns, {timer_ns / calls:.2f} ns a call"
+    return f"{clock}; the empty loop takes {empty_ns:,.0f} ns a call, {loop}"

@@ -43,6 +43,7 @@ DROPPED_ANSWERS = {
 
 PLAIN, ONE_VIEW, TWO_VIEWS, COPIES = "a + b", "a view of each alive", "two views of each alive", "a copy of each alive"
 PYBIND, DROPPED = "pybind11 no-op call", "result dropped"  # arms of a receipt: an all but empty call, and no result kept
+QUIET = 0.05  # a check whose band was widened by less is expected to see the dearest stage missing
 TAXED = range(10, 14)  # torch 2.x whose handle copies take the GIL (claim C01)
 
 
@@ -124,7 +125,7 @@ def dearest_group(receipt: Receipt) -> tuple[str | None, Sentence]:
     if not receipt.complete:
         return None, Sentence(f"{_place(receipt)} not every stage could be measured, so no group is called the dearest.")
     first, second = sorted(prices, key=prices.__getitem__, reverse=True)[:2]
-    names = catalogue.groups()
+    names = catalogue.groups(receipt.device)
     both = f"{names[first]} with {format_ns(prices[first])}, {format_share(prices[first], receipt.total_ns)} of the whole"
     then = f"{names[second]} with {format_ns(prices[second])}"
     if prices[first] - prices[second] <= max(receipt.aa_error, 0.005) * receipt.total_ns:
@@ -252,26 +253,26 @@ def tight_loops(receipt: Receipt, beside: Receipt | None = None) -> Sentence:
 
 
 def leave_one_out(receipt: Receipt) -> Table:
-    """The sum of the stages and its band, with every stage in and with each of the three dearest left out; then it must go red.
+    """The sum of the stages against its band, with every stage in and with each of the three dearest left out.
 
-    Raises AssertionError when a sum without one of them still lies in the band: a check that cannot fail proves nothing.
+    Raises AssertionError when, in a quiet run, the sum still lies in the band without the dearest stage: a check that cannot
+    fail proves nothing. A smaller stage may go unseen, and in a noisy run the dearest too; the table then says so.
     """
     found = expected.judge("stages.sum", receipt)
     dear = sorted((s for s in receipt.stages if s.ns is not None), key=lambda s: s.ns, reverse=True)[:3]
     if found.value is None or not dear:
         why = found.note or "; ".join(found.problems) or "no stage was measured"
         return Table([{"receipt": "every stage in", "check": f"cannot be judged: {why}"}], caption="The check of the sum")
-    cases = {"every stage in": receipt} | {
-        f"without {catalogue.title(s.stage, receipt.device)}": receipt.without(s.stage) for s in dear
-    }
+    titles = [catalogue.title(s.stage, receipt.device) for s in dear]
+    cases = {"every stage in": receipt}
+    cases |= {f"without {title}": receipt.without(stage.stage) for title, stage in zip(titles, dear, strict=True)}
     rows = [{"receipt": name, **_judged(one, *found.ends)} for name, one in cases.items()]
-    blind = [row["receipt"] for row in rows[1:] if row["check"] == "passes"]
-    if blind:
-        raise AssertionError(f"the check of the sum passes {' and '.join(blind)}: it cannot see that a stage is missing")
-    notes = [
-        receipt_label(receipt),
-        f"What expect() raises without {catalogue.title(dear[0].stage, receipt.device)}: {_refusal(receipt, dear[0].stage)}",
-    ]
+    if rows[1]["check"] == "passes" and found.widening < QUIET:
+        raise AssertionError(f"the check of the sum passes without {titles[0]}: it cannot see that the dearest stage is missing")
+    notes = [receipt_label(receipt), f"What expect() says without {titles[0]}: {_refusal(receipt, dear[0].stage)}"]
+    unseen = [row["receipt"] for row in rows[1:] if row["check"] == "passes"]
+    if unseen:
+        notes.append(f"The sum alone cannot see it {' nor '.join(unseen)}: the band of this run is wider than that stage.")
     return Table(rows, caption="The check of the sum, and the same check with a stage left out", notes=notes)
 
 
@@ -352,9 +353,7 @@ def code_or_data(race: Race) -> Sentence:
     elif with_data - unsure > rise / 2:
         cause = "Other data with the same code shows most of the rise, so other code is not its main cause."
     else:
-        cause = (
-            "Other data with the same code shows about half of the rise: this race cannot say which of the two is the main cause."
-        )
+        cause = "This race cannot say whether other code or other data makes most of the rise: too close, or too noisy."
     return Sentence(words, cause, "A clock cannot tell a cold table from a mispredicted jump; a processor's counters could.")
 
 
@@ -369,19 +368,26 @@ def first_calls(receipt: Receipt, beside: Receipt | None = None) -> Table:
     rows = [
         {
             "call": name,
-            "price": format_ns(ns),
+            "price": _long(ns),
             "times": _over_last(name, steps),
-            "beside": format_ns(other[name]) if name in other else None,
+            "beside": _long(other[name]) if name in other else None,
         }
         for name, ns in steps.items()
     ]
-    rows += [{"call": name, "beside": format_ns(ns)} for name, ns in other.items() if name not in steps]
+    rows += [{"call": name, "beside": _long(ns)} for name, ns in other.items() if name not in steps]
     columns = {"call": "in a fresh process", "price": "price", "times": "over the last of its kind"}
     notes = [receipt_label(receipt)]
     if beside:
         columns["beside"] = beside.source
         notes.append(f"Last column: {receipt_label(beside)}")
     return Table(rows, columns, "First calls, in the order in which a process meets them", notes)
+
+
+def _long(ns: float) -> str:
+    """A price that may be as long as seconds: an import and an add do not fit one unit."""
+    if ns < 1e6:
+        return format_ns(ns)
+    return f"{significant(ns / 1e6, 3)} ms" if ns < 1e9 else f"{significant(ns / 1e9, 3)} s"
 
 
 def _over_last(name: str, steps: dict[str, float]) -> str | None:

@@ -17,6 +17,7 @@ from utils.show.picture import Picture, to_svg
 from utils.show.tables import Table, format_band, format_ns, format_share
 
 NOT_MEASURED = "not measured here"
+HEADLINE = 80  # characters in a line of a headline
 
 
 def _canvas(height: float, width: float = 7.9, **grid):
@@ -76,7 +77,9 @@ class _Row:
 
 def _paint_bars(axes, rows: list[_Row], *, factor: float, unit: str, title: str, log: bool = False, marks=()) -> None:
     shown = [r.value * factor for r in rows if r.value is not None]
-    far = max([*shown, *(m * factor for m, _ in marks)], default=1.0) or 1.0
+    longest = max([*shown, *(m * factor for m, _ in marks)], default=1.0) or 1.0
+    tips = [r.band[1] * factor for r in rows if r.band]
+    far = max([longest, *(min(tip, 1.5 * longest) for tip in tips)])  # a band may reach out of the figure, not shrink the bars
     for at, row in enumerate(rows):
         if row.value is None:
             axes.text(
@@ -103,9 +106,7 @@ def _paint_bars(axes, rows: list[_Row], *, factor: float, unit: str, title: str,
         )
     for mark, words in marks:
         axes.axvline(mark * factor, color=theme.PURPLE, linestyle="--", linewidth=1.4)
-        axes.annotate(
-            words, (mark * factor, -0.75), color=theme.INK, fontsize=8.5, ha="center", va="bottom", annotation_clip=False
-        )
+        axes.annotate(words, (mark * factor, -0.78), color=theme.INK, fontsize=8.5, ha="center", va="top", annotation_clip=False)
     axes.set_yticks(range(len(rows)), [r.name for r in rows])
     axes.set_ylim(len(rows) - 0.4, -0.8)
     axes.set_xlabel(unit)
@@ -124,11 +125,12 @@ def _paint_bars(axes, rows: list[_Row], *, factor: float, unit: str, title: str,
 def _headline(figure, title: str) -> None:
     """The figure's title over its whole width, in as many lines as it needs."""
     if title:
-        figure.suptitle(textwrap.fill(title, 92), x=0.01, ha="left", fontsize=11, fontweight="bold")
+        figure.suptitle(textwrap.fill(title, HEADLINE), x=0.01, ha="left", fontsize=11, fontweight="bold")
 
 
-def _height(rows: int) -> float:
-    return 0.85 + 0.31 * rows
+def _height(rows: int, title: str = "") -> float:
+    """Inches for a panel of `rows` bars under a headline of as many lines as it needs."""
+    return 0.85 + 0.31 * rows + 0.19 * len(textwrap.wrap(title, HEADLINE))
 
 
 def bar(
@@ -200,7 +202,7 @@ def bar(
         [source] if source else [],
     )
     alt = f"Bar chart{f': {title}' if title else ''}. " + "; ".join(f"{r.name} {r.text}" for r in rows) + f". {source}"
-    return Picture(_drawn(paint, _height(len(rows))), alt, table, changes=guessed)
+    return Picture(_drawn(paint, _height(len(rows), title)), alt, table, changes=guessed)
 
 
 def _trim(columns: dict, rows: list[_Row]) -> dict:
@@ -231,7 +233,7 @@ def stage_bars(receipt: Receipt, beside: Receipt | None = None, *, group: str | 
         for one, rows in zip(receipts, panels, strict=True)
     )
     table = tables.receipt_table(receipt, beside, group)
-    height = sum(_height(len(rows)) for rows in panels) + 0.35
+    height = sum(_height(len(rows)) for rows in panels) + _height(0, heading) - _height(0)
     grid = {"nrows": len(panels), "height_ratios": [len(p) + 2 for p in panels]} if len(panels) > 1 else {}
     return Picture(_drawn(paint, height, **grid), alt, table)
 
@@ -313,7 +315,7 @@ def compare(race: Race, *, title: str = "", truth: str | None = None, source: st
 
     alt = f"Bar chart{f': {title}' if title else ''}. " + "; ".join(f"{r.name} {r.text}" for r in rows) + "."
     table = tables.race_table(race, truth, title)
-    return Picture(_drawn(paint, _height(len(rows))), alt, table)
+    return Picture(_drawn(paint, _height(len(rows), title)), alt, table)
 
 
 # ------------------------------------------------------------------------------------------------ the strip
@@ -563,7 +565,7 @@ def ladder(receipt: Receipt, *, title: str = "") -> Picture:
     else:
         table = Table([{"rung": r.name, "price": r.text} for r in rows], caption=heading)
     alt = f"{heading}. " + "; ".join(f"{r.name} {r.text}" for r in rows) + "."
-    return Picture(_drawn(paint, _height(len(rows))), alt, table)
+    return Picture(_drawn(paint, _height(len(rows), heading)), alt, table)
 
 
 Span = tuple  # (start ns, end ns, label) or (start ns, end ns, label, kind); kind "wait" is drawn as a shaded gap

@@ -98,7 +98,8 @@ def test_a_tool_switched_off_is_missing_and_labelled(monkeypatch, ability, piece
     monkeypatch.setenv(variable, "1")
     found = machine.preflight()
     assert not found.can(ability)
-    assert f"{variable}=1" in line(found, piece)["found"]
+    assert line(found, piece)["found"] == f"override {variable}=1"
+    assert found.why[ability] == f"switched off by {variable}=1"
     assert "recording" in line(found, piece)["what it means"]
     monkeypatch.setenv(variable, "0")
     assert f"{variable}=" not in line(machine.preflight(), piece)["found"]

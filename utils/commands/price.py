@@ -66,7 +66,7 @@ def text(receipt, beside=None, columns: int = 120) -> str:
     """The receipt for a terminal of that many columns: stages with a bar column, then everything else that was measured."""
     from utils.show import tables
 
-    table = tables.receipt_table(receipt, beside, reasons=False)  # `fallback` tells each reason once
+    table = tables.receipt_table(receipt, beside)
     prices = [stage.ns for stage in receipt.stages] + [receipt.stage_sum_ns, receipt.context_ns, receipt.total_ns]
     for row, ns in zip(table.rows, prices, strict=True):
         row["bar"] = bar(ns, receipt.total_ns)
@@ -134,8 +134,7 @@ def fallback(receipt) -> str:
     """What to say and show when stages could not be measured here: the sentence, and the recorded receipt of a CPU."""
     from utils.model import recordings
 
-    missing = sorted({s.why_missing for s in receipt.stages if s.isolate is None and s.why_missing})
-    sentence = f"Not every stage could be measured here ({'; '.join(missing) or 'no stage probe'})."
+    sentence = "Not every stage could be measured here (the reasons stand above)."
     best = recordings.best(receipt.device)
     key = receipt.device + ("_grad" if receipt.grad else "")
     if best is None or key not in best.receipts:

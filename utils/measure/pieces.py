@@ -243,7 +243,7 @@ def cupti_line(tool: tools.Tool) -> Piece:
     if tool.works:
         return Piece("CUPTI", tool.found, "the profiler's timeline has its GPU rows")
     means = f"{tool.why}; timelines of the GPU in lessons 01 and 04 come from a recording"
-    broken = "no GPU" not in tool.why and "override" not in tool.why
+    broken = "no GPU" not in tool.why and "switched off" not in tool.why
     get = "clear LD_LIBRARY_PATH, so that the CUPTI that came with torch is found first" if broken else ""
     return Piece("CUPTI", tool.found, means, get)
 

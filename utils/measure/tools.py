@@ -88,7 +88,7 @@ _known: dict[tuple, Tool] = {}
 def _once(name: str, attempt: Callable[[], Tool], *key: str) -> Tool:
     """The override if there is one, else what the first try of this process said; a try that raises is a tool that fails."""
     if off := overridden(name):
-        return Tool(name, False, f"switched off ({off})", f"override {off}")
+        return Tool(name, False, f"override {off}", f"switched off by {off}")
     known = (name, *key, *(os.environ.get(v) for v in ("PATH", "CXX", "CUDA_HOME", "CUDA_PATH")))
     if known not in _known:
         try:

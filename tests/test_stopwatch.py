@@ -71,6 +71,21 @@ def test_a_block_is_priced_by_its_least_disturbed_stretch():
     assert got["a"].samples == pytest.approx([1000.0] * 20) and got["a"].calls_per_block == 400
 
 
+def test_a_race_whose_pair_scatters_goes_on_and_a_calm_one_stops():
+    rng = random.Random(9)
+
+    def blocks_of(busy: float) -> int:
+        arms = {name: noisy_arm(1000, rng, busy) for name in ("a", "again", "b")}
+        got = interleave(arms, blocks=40, calls=dict.fromkeys(arms, 1), pair=("a", "again"))
+        assert len({len(r.samples) for r in got.values()}) == 1
+        return len(got["a"].samples)
+
+    assert blocks_of(0.0) == 40
+    assert blocks_of(0.7) == 120  # one stretch a block here: most blocks are disturbed, and the quartile jumps about
+    arms = {name: noisy_arm(1000, rng, 0.7) for name in ("a", "again")}
+    assert len(interleave(arms, blocks=40, calls=dict.fromkeys(arms, 1))["a"].samples) == 40
+
+
 def test_the_garbage_collector_is_off_inside_and_as_before_afterwards():
     seen = []
     for before in (True, False):
@@ -351,7 +366,7 @@ def honest_on_a_drifting_machine() -> None:
         clock.spend(n * 1000 * (1 + clock.now() / 3e8) * rng.uniform(1, 1.01))
         return (clock.now() - start) * 1e-9
 
-    got = interleave({"a": arm, "b": arm}, blocks=80, calls={"a": 1000, "b": 1000})
+    got = stopwatch.interleave({"a": arm, "b": arm}, blocks=80, calls={"a": 1000, "b": 1000})
     assert abs(got["b"].ns / got["a"].ns - 1) < 0.02
 
 
@@ -432,7 +447,8 @@ def test_the_stopwatch_is(check):
 
 
 def plant_sequential(m):
-    m.setattr(stopwatch, "_schedule", lambda times, blocks, rng: [[n] * k for n, k in times.items() for _ in range(blocks)])
+    real = stopwatch.interleave
+    m.setattr(stopwatch, "interleave", lambda arms, **how: {name: real({name: arm}, **how)[name] for name, arm in arms.items()})
 
 
 def plant_median(m):

@@ -11,7 +11,8 @@ pair disagrees by is the error below which no difference is claimed.
 
 Stretches were chosen by experiment (60 A/A races on 2 cores that others were using too; median and p95 of the error): blocks
 in one piece 1.2 and 4.1 %, with one more neighbour 1.3 and 4.7 %; least disturbed of four 0.16 and 6.7 %, 0.09 and 4.7 %; of
-eight 0.07 and 3.3 %, 0.06 and 0.8 %.
+eight 0.07 and 3.3 %, 0.06 and 0.8 %. A race whose A/A pair still scatters goes on for a while: with that, p95 fell from 6.0 to
+0.5 % in an hour when others kept both cores busy.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from contextlib import contextmanager, nullcontext
 from itertools import cycle, islice, repeat
 
 from utils.measure.device_clock import DeviceClock, MeasurementError, Queue
-from utils.model.readings import Race, Reading
+from utils.model.readings import Race, Reading, ratio_error
 
 Arm = Callable[[int], float]  # runs n calls, returns the seconds they took
 Progress = Callable[[float, str], None]
@@ -33,6 +34,7 @@ AGAIN = " (again)"
 EMPTY = "(empty loop)"
 MOST_CALLS = 10_000_000
 STRETCHES = 8  # of a block: see above
+LONGER, SETTLED = 3, 0.01  # how much longer a race may get on a noisy machine, and the standard error at which it stops
 QUEUE_CALLS = 200  # a CUDA queue takes about 1,024 launches before a launch waits for the GPU: stay far below
 
 
@@ -54,6 +56,7 @@ def interleave(
     most_calls: int = MOST_CALLS,
     at_most_s: float | None = 60.0,
     stretches: int = STRETCHES,
+    pair: tuple[str, str] | None = None,
 ) -> dict[str, Reading]:
     """Time all `arms` in one loop of `blocks` rounds, each round one block of every arm, in a new random order.
 
@@ -61,7 +64,9 @@ def interleave(
     a block takes about `block_ms` (never more than `most_calls`); `calls` sets them by name instead. A block runs in up to
     `stretches` calls of the arm, which take turns with those of the other arms; the cheapest is the block's price. Calibration
     and one unrecorded round are the warm-up. The garbage collector is off inside. When the loop would take longer than
-    `at_most_s` seconds, fewer blocks are run (never fewer than 10). `seed` repeats an order.
+    `at_most_s` seconds, fewer blocks are run (never fewer than 10). `seed` repeats an order. `pair` names two arms of the same
+    code: after `blocks` rounds the loop goes on, to three times as many at most, until the standard error of their ratio is
+    below 1 %. (The rule looks at the scatter, never at the difference itself, which would flatter the A/A error.)
     Returns one `Reading` (ns a call, block by block) for each arm.
 
     Raises ValueError without arms or blocks, MeasurementError when an arm raises (it names the arm) or reports no time.
@@ -80,12 +85,14 @@ def interleave(
         share = {name: max(1, round(calls[name] / stretches)) for name in arms}  # calls of one stretch
         times = {name: max(1, round(calls[name] / share[name])) for name in arms}  # stretches of one block
         one_round = sum(_run(name, arm, share[name]) * times[name] for name, arm in arms.items())
-        if at_most_s is not None:
-            blocks = min(blocks, max(10, int(at_most_s / max(one_round, 1e-9))))
+        in_time = MOST_CALLS if at_most_s is None else max(10, int(at_most_s / max(one_round, 1e-9)))
+        blocks, most_blocks = min(blocks, in_time), min(LONGER * blocks, in_time)
         samples: dict[str, list[float]] = {name: [] for name in arms}
-        for i, order in enumerate(_schedule(times, blocks, random.Random(seed))):
+        for i, order in enumerate(_schedule(times, most_blocks, random.Random(seed))):
+            if i >= blocks and (pair is None or (i % 10 == 0 and ratio_error(*(samples[n] for n in pair)) < SETTLED)):
+                break
             if progress and i % max(1, blocks // 20) == 0:
-                progress(0.1 + 0.9 * i / blocks, "measuring")
+                progress(min(0.99, 0.1 + 0.9 * i / blocks), "measuring" if i < blocks else "measuring on: a noisy machine")
             block: dict[str, float] = {}
             for name in order:
                 took = _run(name, arms[name], share[name])
@@ -216,6 +223,7 @@ def time_host(
             progress=progress,
             calls=calls,
             at_most_s=at_most_s,
+            pair=(control, control + AGAIN),
             stretches=1 if queue else STRETCHES,  # on a device a stretch begins with an empty queue: short ones would price that
         )
     empty, timer = readings.pop(EMPTY).ns, timer_overhead_ns(clock)
@@ -350,6 +358,7 @@ def time_device(
             progress=progress,
             calls=calls,
             at_most_s=at_most_s,
+            pair=(control, control + AGAIN),
             stretches=1,  # one stretch, one spin
         )
     empty = readings.pop(EMPTY).ns

@@ -7,6 +7,7 @@ nanoseconds as plain floats, know nothing of torch, and survive a round trip thr
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import stdev
 
@@ -23,6 +24,15 @@ def quantile(samples: list[float], q: float) -> float:
     low = math.floor(place)
     high = math.ceil(place)
     return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
+
+
+def ratio_error(a: Sequence[float], b: Sequence[float]) -> float:
+    """The standard error of p25(b) / p25(a), from its values in eight interleaved parts of the blocks; 0 for a single block."""
+    parts = min(8, len(a), len(b))
+    if parts < 2:
+        return 0.0
+    ratios = [quantile(list(b[i::parts]), 0.25) / quantile(list(a[i::parts]), 0.25) for i in range(parts)]
+    return stdev(ratios) / math.sqrt(parts)
 
 
 @dataclass(frozen=True)
@@ -127,15 +137,10 @@ class Race:
         of that ratio, and 0.5 %.
 
         One A/A pair can agree by luck: judged by `aa_error` alone, identical code was called different in 32 of 100 comparisons
-        on a 2-core machine (57 with a neighbour loading one core), so judged in none (4). The standard error comes from the
-        ratios in eight interleaved parts of the blocks.
+        on a 2-core machine (57 with a neighbour loading one core), so judged in none (4).
         """
         a, b = (self.readings[n].samples for n in self.control)
-        parts = min(8, len(a), len(b))
-        if parts < 2:
-            return max(self.aa_error, 0.005)
-        ratios = [quantile(list(b[i::parts]), 0.25) / quantile(list(a[i::parts]), 0.25) for i in range(parts)]
-        return max(self.aa_error, 3.0 * stdev(ratios) / math.sqrt(parts), 0.005)
+        return max(self.aa_error, 3.0 * ratio_error(a, b), 0.005)
 
     def difference(self, a: str, b: str) -> Difference:
         """b − a, with `error` of the larger of the two as its error."""

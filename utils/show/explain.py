@@ -58,7 +58,11 @@ def _sum(receipt: Receipt, ids: Sequence[str]) -> float | None:
 
 
 def _place(receipt: Receipt) -> str:
-    return "On this machine" if receipt.source == "live" else f"In the recording ({receipt_label(receipt)})"
+    return (
+        "On this machine"
+        if receipt.source == "live"
+        else f"In the recording ({receipt_label(receipt).removeprefix('recorded · ')})"
+    )
 
 
 def share(

@@ -66,7 +66,9 @@ def with_stages(receipt: Receipt) -> Receipt:
 
 
 def _place(receipt: Receipt) -> str:
-    return "On this machine" if receipt.source == "live" else f"In the recording ({receipt_label(receipt)})"
+    if receipt.source == "live":
+        return "On this machine"
+    return f"In the recording ({receipt_label(receipt).removeprefix('recorded · ')})"
 
 
 def _race(receipt: Receipt, **readings: Reading) -> Race:

@@ -213,7 +213,7 @@ def receipt_table(receipt: Receipt, beside: Receipt | None = None, group: str | 
         notes += [f"Not measured: {', '.join(titles)}: {reason}." for reason, titles in why.items()]
     if beside is not None:
         columns["beside"] = "recorded" if beside.source != "live" else "live"
-        notes.append(f"Last column: {receipt_label(beside)}")
+        notes.append(f"Last column: {receipt_label(beside)}{_called(receipt, beside)}")
     name = "with grad" if receipt.grad else "without grad"
     return Table(rows, columns, f"What each stage of {receipt.op} costs ({receipt.device}, {name})", notes)
 
@@ -236,6 +236,12 @@ def _ends(receipt: Receipt, beside: Receipt | None) -> list[dict]:
         }
         for name, ns, band, other in ends
     ]
+
+
+def _called(receipt: Receipt, beside: Receipt) -> str:
+    """Where the last stage of the second receipt is another thing than its row says: a loop on a CPU, a launch on a GPU."""
+    here, there = (catalogue.groups(one.device)["kernel"] for one in (receipt, beside))
+    return "" if here == there else f"; there the row of {here} is {there}"
 
 
 def _beside(receipt: Receipt | None, stage_id: str) -> str | None:
@@ -273,7 +279,7 @@ def group_table(receipt: Receipt, beside: Receipt | None = None) -> Table:
     notes = [note for note in _notes(receipt) if note]
     if beside:
         columns |= {"beside": "recorded" if beside.source != "live" else "live", "beside_share": "its share"}
-        notes.append(f"Last columns: {receipt_label(beside)}")
+        notes.append(f"Last columns: {receipt_label(beside)}{_called(receipt, beside)}")
     return Table(rows, columns, f"{receipt.op} in five groups ({receipt.device})", notes)
 
 

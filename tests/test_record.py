@@ -37,9 +37,25 @@ def working() -> list[Instrument]:
 
 def test_the_instruments_of_a_device_cover_its_receipts():
     cpu = [(i.part, i.name) for i in record.instruments("cpu")]
-    assert cpu == [("receipts", "cpu"), ("receipts", "cpu_grad"), ("extras", "traps")]
+    assert cpu == [("receipts", "cpu"), ("receipts", "cpu_grad"), ("extras", "code_or_data"), ("extras", "traps")]
     cuda = [i.name for i in record.instruments("cuda") if i.part == "receipts"]
     assert cuda == list(recordings.KEYS)
+
+
+def test_a_gpu_whose_lanes_fail_keeps_its_receipt(monkeypatch):
+    from utils.measure import lanes, stages
+
+    prices = {"kernel": make_reading("kernel", 1200.0, rng=random.Random(5))}
+    monkeypatch.setattr(lanes, "lanes", lambda device, progress=None: prices)
+    assert stages._device_lanes("cuda", False, None) == (prices, ())
+    assert stages._device_lanes("cpu", False, None) == stages._device_lanes("cuda", True, None) == ({}, ())
+
+    def refuses(device, progress=None):
+        raise RuntimeError("operation not permitted when stream is capturing")
+
+    monkeypatch.setattr(lanes, "lanes", refuses)
+    device_time, notes = stages._device_lanes("cuda", False, None)
+    assert device_time == {} and "not permitted" in notes[0]
 
 
 def test_progress_only_rises_and_ends_at_one():

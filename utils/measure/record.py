@@ -29,7 +29,8 @@ class Instrument:
 
 
 def instruments(device: str) -> list[Instrument]:
-    """What is run for this device: the CPU's receipts always, the GPU's and its lanes for "cuda", then the five traps."""
+    """What is run for this device: the CPU's receipts always, the GPU's (with its lanes) for "cuda", then the contrast of
+    cold code with cold data, then the five traps."""
     out = [
         Instrument("cpu", "receipts", lambda p: _receipt("cpu", False, p), 3),
         Instrument("cpu_grad", "receipts", lambda p: _receipt("cpu", True, p), 3),
@@ -38,8 +39,8 @@ def instruments(device: str) -> list[Instrument]:
         out += [
             Instrument("cuda", "receipts", lambda p: _receipt("cuda", False, p), 4),
             Instrument("cuda_grad", "receipts", lambda p: _receipt("cuda", True, p), 4),
-            Instrument("lanes", "extras", _lanes, 2),
         ]
+    out.append(Instrument("code_or_data", "extras", lambda p: _code_or_data(device, p)))
     return [*out, Instrument("traps", "extras", lambda p: _traps(device, p), 2)]
 
 
@@ -96,10 +97,10 @@ def _receipt(device: str, grad: bool, progress: Progress) -> dict:
     return price_stages(device, grad, progress=progress).to_dict()
 
 
-def _lanes(progress: Progress) -> dict:
-    from utils.measure import lanes
+def _code_or_data(device: str, progress: Progress) -> dict:
+    from utils.measure.programs import code_or_data
 
-    return {name: reading.to_dict() for name, reading in lanes.lanes("cuda", progress=progress).items()}
+    return code_or_data(device, progress=progress).to_dict()
 
 
 def _traps(device: str, progress: Progress) -> dict:

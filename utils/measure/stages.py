@@ -93,7 +93,8 @@ def price_stages(
     if device == "cuda" and not torch.cuda.is_available():
         raise RuntimeError("no CUDA device that torch can use: load the recorded receipt instead (utils.model.recordings)")
     compiling = 0.0 if probe_status(device).cached else 45.0
-    tell = _Parts(progress, compile=compiling, race=9.0, program=3.0 * in_program, first=4.0 * first_call)
+    on_device = 10.0 * (device == "cuda" and not grad)
+    tell = _Parts(progress, compile=compiling, race=9.0, program=3.0 * in_program, first=4.0 * first_call, lanes=on_device)
     build_probe(device, tell.part("compile"))
     bench = _Bench(device, grad)
     readings = bench.race(blocks, seed, tell.part("race"))
@@ -109,6 +110,7 @@ def price_stages(
         from utils.measure.first_call import first_calls
 
         firsts = first_calls(device, progress=tell.part("first"))
+    device_time, trouble = _device_lanes(device, grad, tell.part("lanes"))
     return Receipt(
         device=device,
         grad=grad,
@@ -125,8 +127,21 @@ def price_stages(
         arms=bench.extras(readings),
         in_program=curve,
         first_call=firsts,
-        notes=bench.notes(readings),
+        device_time=device_time,
+        notes=(*bench.notes(readings), *trouble),
     )
+
+
+def _device_lanes(device: str, grad: bool, progress: Progress | None) -> tuple[dict[str, Reading], tuple[str, ...]]:
+    """(what the GPU takes and how long it waits, what went wrong). With grad the kernel is the same and not timed again."""
+    if device != "cuda" or grad:
+        return {}, ()
+    from utils.measure.lanes import lanes
+
+    try:
+        return lanes(device, progress=progress), ()
+    except Exception as error:  # a driver that refuses to capture, say, must not cost the reader the host's receipt
+        return {}, (f"the GPU's own times could not be measured: {error}",)
 
 
 # ------------------------------------------------------------------------------------------------ the race

@@ -121,6 +121,8 @@ def test_progress_runs_from_0_to_1_and_is_not_called_for_every_block():
 def test_errors_name_what_is_wrong():
     with pytest.raises(ValueError, match="no variants"):
         interleave({})
+    with pytest.raises(ValueError, match="an arm that is not there"):
+        interleave({"a": int}, pair=("a", "b"))
     for call in (time_host, time_device):
         with pytest.raises(ValueError, match="no variants"):
             call({})

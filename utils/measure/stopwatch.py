@@ -69,12 +69,15 @@ def interleave(
     below 1 %. (The rule looks at the scatter, never at the difference itself, which would flatter the A/A error.)
     Returns one `Reading` (ns a call, block by block) for each arm.
 
-    Raises ValueError without arms or blocks, MeasurementError when an arm raises (it names the arm) or reports no time.
+    Raises ValueError without arms or blocks or for an unknown pair, MeasurementError when an arm raises (it names the arm)
+    or reports no time.
     """
     if not arms:
         raise ValueError("nothing to time: no variants were given")
     if blocks < 1 or block_ms <= 0:
         raise ValueError(f"blocks must be at least 1 and block_ms above 0, not {blocks} and {block_ms}")
+    if pair is not None and not set(pair) <= set(arms):
+        raise ValueError(f"pair {pair} names an arm that is not there; there are {list(arms)}")
     calls = dict(calls or {})
     with _no_garbage_collection():
         for i, (name, arm) in enumerate(arms.items()):

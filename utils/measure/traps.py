@@ -237,7 +237,7 @@ def profiler_cost(device: str = "cpu") -> dict:
 
     arms = {"alone": alone, "alone" + AGAIN: alone, "under the profiler": profiled}
     calls = dict.fromkeys(arms, 200 if cuda else 500)
-    readings = interleave(arms, blocks=24, calls=calls, stretches=1)
+    readings = interleave(arms, blocks=24, calls=calls, stretches=1, pair=("alone", "alone" + AGAIN))
     race = Race(readings, ("alone", "alone" + AGAIN), device="cuda" if cuda else "cpu", timer_ns=timer_overhead_ns())
     return _with(race, "under the profiler", "alone", shown_ns=quantile(shown, 0.25))
 
@@ -334,7 +334,8 @@ def _timed(
         name: (lambda n, f=f, waits=waits: _once(f, n, work, waits))
         for name, (f, waits) in {**ways, control + AGAIN: ways[control]}.items()
     }
-    return interleave(arms, blocks=blocks, calls=dict.fromkeys(arms, calls), stretches=1)
+    calls_of = dict.fromkeys(arms, calls)
+    return interleave(arms, blocks=blocks, calls=calls_of, stretches=1, pair=(control, control + AGAIN), at_most_s=6.0)
 
 
 def _one_thread(measure: Callable[[], Race]) -> Race:

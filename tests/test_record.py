@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import random
+import subprocess
+import sys
 
 import pytest
 
@@ -42,6 +44,43 @@ def test_the_instruments_of_a_device_cover_its_receipts():
     assert cuda == list(recordings.KEYS)
 
 
+def test_an_instrument_in_its_own_process_gives_its_answer_and_its_progress(monkeypatch, tmp_path):
+    code = (
+        "import sys\nfrom utils.measure import record\n"
+        "def demo(device, progress):\n    progress(0.5, 'half  way')\n    print('chatter of a library')\n"
+        "    return {'device': device, 'ns': 12.5}\n"
+        "record.MEASURES['demo'] = ('extras', demo)\nrecord._child(*sys.argv[3:5])\n"
+    )
+    script = tmp_path / "child.py"
+    script.write_text(code)
+    real = subprocess.Popen
+    monkeypatch.setattr(
+        record.subprocess, "Popen", lambda command, **more: real([sys.executable, str(script), *command[1:]], **more)
+    )
+    seen = []
+    assert record.in_child("demo", "cpu", lambda done, text: seen.append((done, text))) == {"device": "cpu", "ns": 12.5}
+    assert seen == [(0.5, "half way")]
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", "killed by signal 11"),
+        ("raise RuntimeError('no GPU here')", "RuntimeError: no GPU here"),
+        ("print('answer {}', flush=True); raise SystemExit(3)", "it said nothing"),
+        ("pass", "it said nothing"),
+    ],
+)
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_a_process_that_dies_is_a_failure_in_words(monkeypatch, body, said):
+    real = subprocess.Popen
+    monkeypatch.setattr(record.subprocess, "Popen", lambda command, **more: real([sys.executable, "-c", body], **more))
+    with pytest.raises(RuntimeError, match=said):
+        record.in_child("cpu", "cpu", lambda done, text: None)
+    data = record.record("cpu", run=[record.Instrument("cpu", "receipts", lambda p: record.in_child("cpu", "cpu", p))])
+    assert said in data["extras"]["failures"]["cpu"]
+
+
 def test_a_gpu_whose_lanes_fail_keeps_its_receipt(monkeypatch):
     from utils.measure import lanes, stages
 
@@ -76,7 +115,7 @@ def test_progress_only_rises_and_ends_at_one():
 def test_a_failing_instrument_costs_only_itself_and_is_told_without_folders():
     data = record.record("cpu", run=[*working(), Instrument("lanes", "extras", explode)])
     assert set(data["receipts"]) == {"cpu", "cpu_grad"} and "traps" in data["extras"]
-    assert data["extras"]["failures"] == {"lanes": "OSError: cannot open probe.so: wrong ELF class"}
+    assert data["extras"]["failures"] == {"lanes": "cannot open probe.so: wrong ELF class"}
 
 
 def test_a_number_that_is_none_is_a_failure_not_a_zero():
@@ -155,7 +194,7 @@ def test_without_a_single_receipt_nothing_is_written(tmp_path, monkeypatch, caps
     monkeypatch.setattr(record, "instruments", lambda device: run)
     assert main(["record", "--device", "cpu", "--out", str(tmp_path / "mine.json")]) == 1
     said = capsys.readouterr()
-    assert "not recorded: cpu: OSError" in said.out and "nothing to keep" in said.err
+    assert "not recorded: cpu: cannot open probe.so" in said.out and "nothing to keep" in said.err
     assert list(tmp_path.iterdir()) == []
 
 

@@ -7,15 +7,23 @@ writing are `utils.model.recordings`' business.
 
 from __future__ import annotations
 
+import json
 import math
+import os
 import re
+import subprocess
+import sys
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 
+from utils import paths
 from utils.measure import machine
 
 Progress = Callable[[float, str], None]
+PROGRESS, ANSWER = "progress", "answer"
 
 
 @dataclass(frozen=True)
@@ -30,18 +38,10 @@ class Instrument:
 
 def instruments(device: str) -> list[Instrument]:
     """What is run for this device: the CPU's receipts always, the GPU's (with its lanes) for "cuda", then the contrast of
-    cold code with cold data, then the five traps."""
-    out = [
-        Instrument("cpu", "receipts", lambda p: _receipt("cpu", False, p), 3),
-        Instrument("cpu_grad", "receipts", lambda p: _receipt("cpu", True, p), 3),
-    ]
-    if device == "cuda":
-        out += [
-            Instrument("cuda", "receipts", lambda p: _receipt("cuda", False, p), 4),
-            Instrument("cuda_grad", "receipts", lambda p: _receipt("cuda", True, p), 4),
-        ]
-    out.append(Instrument("code_or_data", "extras", lambda p: _code_or_data(device, p)))
-    return [*out, Instrument("traps", "extras", lambda p: _traps(device, p), 2)]
+    cold code with cold data, then the five traps. Each runs in a process of its own."""
+    weights = {"cpu": 3.0, "cpu_grad": 3.0, "cuda": 5.0, "cuda_grad": 4.0, "code_or_data": 1.0, "traps": 2.0}
+    names = [name for name in MEASURES if device == "cuda" or not name.startswith("cuda")]
+    return [Instrument(name, MEASURES[name][0], partial(in_child, name, device), weights[name]) for name in names]
 
 
 def record(device: str = "cpu", *, progress: Progress | None = None, run: list[Instrument] | None = None) -> dict:
@@ -88,13 +88,48 @@ def rounded(data):
 def _in_words(error: Exception) -> str:
     """The reason an instrument failed, without the folders of this machine."""
     said = re.sub(r"/[^\s:'\"]*/", "", " ".join(str(error).split()))[:300]
-    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+    return said or type(error).__name__
 
 
-def _receipt(device: str, grad: bool, progress: Progress) -> dict:
+# ---- an instrument in a process of its own: a compiled probe that crashes takes only itself along -------------------------
+
+
+def in_child(name: str, device: str, progress: Progress) -> dict:
+    """What MEASURES[name] measures, in a fresh process; RuntimeError with the reason when that process fails or dies."""
+    command = [sys.executable, "-m", "utils.measure.record", name, device]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(paths.REPO), os.environ.get("PYTHONPATH", "")])}
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as errors:
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, encoding="utf-8", env=env) as child:
+            answer = None
+            for line in child.stdout or ():
+                word, _, rest = line.partition(" ")
+                if word == PROGRESS:
+                    done, _, text = rest.strip().partition(" ")
+                    progress(float(done), text)
+                elif word == ANSWER:
+                    answer = json.loads(rest)
+        if answer is not None and child.returncode == 0:
+            return answer
+        errors.seek(0)
+        last = next((line.strip() for line in reversed(errors.readlines()) if line.strip()), "it said nothing")
+    died = f"its process was killed by signal {-child.returncode}" if child.returncode < 0 else last
+    raise RuntimeError(died)
+
+
+def _child(name: str, device: str) -> None:
+    """The other end of `in_child`: progress and then the answer, a line each."""
+
+    def progress(done: float, text: str) -> None:
+        print(PROGRESS, f"{done:.4f}", " ".join(text.split()), flush=True)
+
+    answer = MEASURES[name][1](device, progress)
+    print(ANSWER, json.dumps(answer, allow_nan=False), flush=True)
+
+
+def _receipt(on: str, grad: bool, device: str, progress: Progress) -> dict:
     from utils.measure.stages import price_stages
 
-    return price_stages(device, grad, progress=progress).to_dict()
+    return price_stages(on, grad, progress=progress).to_dict()
 
 
 def _code_or_data(device: str, progress: Progress) -> dict:
@@ -107,3 +142,17 @@ def _traps(device: str, progress: Progress) -> dict:
     from utils.measure import traps
 
     return traps.run_all(device, progress=progress)
+
+
+# Instrument → (its part of the recording, what measures it), in the order in which they run.
+MEASURES: dict[str, tuple[str, Callable[[str, Progress], dict]]] = {
+    "cpu": ("receipts", partial(_receipt, "cpu", False)),
+    "cpu_grad": ("receipts", partial(_receipt, "cpu", True)),
+    "cuda": ("receipts", partial(_receipt, "cuda", False)),
+    "cuda_grad": ("receipts", partial(_receipt, "cuda", True)),
+    "code_or_data": ("extras", _code_or_data),
+    "traps": ("extras", _traps),
+}
+
+if __name__ == "__main__":
+    _child(*sys.argv[1:3])

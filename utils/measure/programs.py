@@ -8,7 +8,8 @@ caches, is not charged to the add. Repeating one op alone keeps its code in the 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import cycle, repeat
 
 from utils.measure.stopwatch import interleave
@@ -20,6 +21,20 @@ NOTHING, ADDS, OPS = "after nothing", "after adds of other tensors", "after othe
 clock = time.perf_counter_ns
 
 
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Other ops stay on this thread: one of them on two threads took 8 ms instead of 50 µs where a neighbour had one core."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@_one_thread()
 def in_program_curve(
     device: str = "cpu",
     grad: bool = False,
@@ -54,6 +69,7 @@ def in_program_curve(
     return tuple(curve)
 
 
+@_one_thread()
 def code_or_data(
     device: str = "cpu", count: int = max(AFTER), *, blocks: int = 40, block_ms: float = 3.0, progress: Progress | None = None
 ) -> Race:
@@ -81,8 +97,11 @@ def _nothing() -> None:
 
 
 def _programs(ops: list, count: int):
-    """Endlessly: `count` neighbouring ops, each time from another place in the ring of all ops. A block repeats one of them, as
-    a program repeats itself; what stands right before the add differs from block to block, so that no neighbour makes the price."""
+    """Endlessly: `count` neighbouring ops, each time from another place in the ring of all ops.
+
+    A block repeats one of them, as a program repeats itself; what stands right before the add differs from block to block, so
+    that no neighbour makes the price.
+    """
     ring = ops + ops
     for start in cycle(31 * k % (len(ops) or 1) for k in range(len(ops) or 1)):
         yield ring[start : start + count]

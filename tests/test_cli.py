@@ -14,7 +14,7 @@ from utils import commands, paths
 from utils.__main__ import main
 from utils.commands import preflight as preflight_command
 from utils.commands import price
-from utils.measure import fingerprints, machine
+from utils.measure import fingerprints, machine, record
 from utils.model import recordings
 from utils.model.readings import Receipt
 
@@ -95,16 +95,18 @@ def test_cuda_without_cuda_is_refused_in_one_line(command, monkeypatch, capsys):
     assert said.out == "" and said.err.startswith("error: no CUDA here (no GPU)") and len(said.err.splitlines()) == 1
 
 
-def test_a_measurement_that_fails_is_told_in_one_line(monkeypatch, capsys):
-    from utils.measure import stages
-    from utils.measure.device_clock import MeasurementError
-
+@pytest.mark.parametrize(
+    ("reason", "hint"), [("MeasurementError: the clock stood still", False), ("its process was killed by signal 11", True)]
+)
+def test_a_measurement_that_fails_is_told_in_one_line(monkeypatch, capsys, reason, hint):
     def fails(*args, **kwargs):
-        raise MeasurementError("the clock stood still")
+        raise RuntimeError(reason)
 
-    monkeypatch.setattr(stages, "price_stages", fails)
+    monkeypatch.setattr(record, "in_child", fails)
     assert main(["price", "--recorded", "none"]) == 1
-    assert capsys.readouterr().err == "error: the clock stood still\n"
+    said = capsys.readouterr().err
+    assert said.startswith(f"error: the receipt could not be measured: {reason}") and len(said.splitlines()) == 1
+    assert ("ONE_ADD_NO_COMPILER=1" in said) == hint
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"format": "something else"}', "[1, 2]", "\x00\x01", '{"where": 3, "receipts": []}'])

@@ -38,16 +38,20 @@ def run(args: argparse.Namespace) -> int:
 
 
 def measure(device: str, grad: bool):
-    """The live Receipt, with the progress bar on stderr while it is made; Refused when nothing sound could be measured."""
-    from utils.measure.device_clock import MeasurementError
-    from utils.measure.stages import price_stages
+    """The live Receipt, with the progress bar on stderr while it is made; Refused when nothing sound could be measured.
+
+    It is measured in a process of its own, so that a compiled probe that crashes ends in a sentence.
+    """
+    from utils.measure import record
+    from utils.model.readings import Receipt
     from utils.show import progress
 
     try:
         with progress.bar(f"pricing a + b on {device}") as bar:
-            return price_stages(device, grad, progress=bar)
-    except MeasurementError as error:
-        raise Refused(str(error), code=1) from error
+            return Receipt.from_dict(record.in_child(device + "_grad" * grad, device, bar))
+    except RuntimeError as error:
+        hint = "; ONE_ADD_NO_COMPILER=1 leaves the compiled probe out" if "signal" in str(error) else ""
+        raise Refused(f"the receipt could not be measured: {error}{hint}", code=1) from error
 
 
 def summary(receipt) -> dict:

@@ -6,9 +6,9 @@ Where neither can be written (a read-only home), a folder in the temporary direc
 
 from __future__ import annotations
 
+import functools
 import os
 import tempfile
-from functools import lru_cache
 from pathlib import Path
 
 import platformdirs
@@ -30,7 +30,7 @@ def _writable(path: Path) -> bool:
         return False
 
 
-@lru_cache(maxsize=None)
+@functools.cache
 def _folder(variable: str, default: str) -> tuple[Path, str]:
     asked = os.environ.get(variable)
     wanted = Path(asked).expanduser() if asked else Path(default)

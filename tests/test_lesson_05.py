@@ -16,9 +16,11 @@ import pytest
 
 from tests.factories import make_race, make_receipt
 from tools import canonical
+from utils import paths
 from utils.model import expected, ledger, schemas
-from utils.model.readings import Reading
+from utils.model.readings import Reading, StagePrice
 from utils.show import catalogue, explain, lesson05
+from utils.show.predict import fold, predict
 
 NOTEBOOK = Path(__file__).resolve().parent.parent / "notebooks" / "05_price_each_stage.ipynb"
 PRICE = re.compile(r"\d(?:\.\d+)?\s*(?:ns|µs|ms|%)(?!\w)")
@@ -91,6 +93,43 @@ def test_wrong_options_of_predictions_are_named_misconceptions(nb):
         ids = [i for i, _ in answers.values() if i]
         assert ids and set(ids) <= named
         assert len({text for _, text in answers.values()}) == len(answers)
+
+
+@pytest.mark.parametrize("answers", ["GROUP_ANSWERS", "DOOR_ANSWERS", "VIEW_ANSWERS", "DROPPED_ANSWERS"])
+def test_each_option_gets_feedback_whatever_the_run_shows(answers, tmp_path, monkeypatch):
+    monkeypatch.setattr(paths, "home", lambda: tmp_path)
+    options = list(getattr(lesson05, answers).values())
+    for number, (_, right) in enumerate(options):
+        for chosen, (belief, text) in enumerate(options):
+            guess = predict(f"test.{answers}.{number}.{chosen}".lower(), "Which?", options=options)
+            page = fold(guess, "what was measured", right=right)
+            assert not page.open and not guess.give("no such answer") and guess.give(text) and page.open
+            told = page.text()
+            if text == right:
+                assert "That is what was measured here" in told
+            else:
+                assert plain(right) in plain(told)
+                assert belief is None or "has a name" in told
+
+
+def plain(text: str) -> str:
+    return text.replace("`", "")
+
+
+@pytest.mark.parametrize("unit, low, high", [("%", 0, 100), ("%", 0, 1000), ("times", 0, 1000)])
+def test_the_lessons_numbers_are_taken_at_both_ends_and_refused_beyond(unit, low, high, tmp_path, monkeypatch, nb):
+    monkeypatch.setattr(paths, "home", lambda: tmp_path)
+    asked = "\n".join(c.source for c in code_cells(nb))
+    assert f'unit="{unit}", low={low}, high={high})' in asked
+    for raw, taken in (
+        (str(low), True),
+        (f"{(low + high) / 2} {unit}", True),
+        (str(high), True),
+        (str(high + 1), False),
+        ("much", False),
+    ):
+        guess = predict(f"test.{low}.{high}.{unit}.{raw}", "How much?", unit=unit, low=low, high=high)
+        assert guess.give(raw) is taken, (raw, guess.note)
 
 
 # ------------------------------------------------------------------------------------------------ nothing told too early
@@ -334,6 +373,10 @@ def check_fallback(m) -> None:
     try:
         live = make_receipt()
         assert m.with_stages(live) is live
+        first, *others = live.stages
+        lost = replace(live, stages=(StagePrice(first.stage, None, None, "its header moved"), *others))
+        assert m.with_stages(lost) is lost  # one lost stage costs that stage, not the reader's other prices
+        assert "cannot be judged" in m.leave_one_out(lost).rows[0]["check"]
         assert m.with_stages(make_receipt(compiler=False)) is kept
         bare = make_receipt("cuda", compiler=False)
         assert m.with_stages(bare) is bare  # a CPU's recording is no GPU's
@@ -382,7 +425,11 @@ def test_figures_say_what_they_show():
 FAULTS = {
     "a difference that is not there is told": ('"same" if not found.seen else "more"', '"more"'),
     "more and less swapped": ('"more" if found.ns > 0 else "less"', '"less" if found.ns > 0 else "more"'),
-    "a recording passed as the reader's own": ("    if receipt.complete:\n        return receipt\n", ""),
+    "a recording passed as the reader's own": (
+        "    if any(stage.isolate is not None for stage in receipt.stages):\n",
+        "    if False:\n",
+    ),
+    "one lost stage costs them all": ("    if any(stage.isolate is not None", "    if all(stage.isolate is not None"),
     "a recorded number told as measured here": ('    if receipt.source == "live":\n', "    if receipt.source:\n"),
     "the launch sold as the addition": ('if one.device == "cpu":', "if one.device:"),
     "every torch predicted to be taxed": ("major == 2 and minor in TAXED", "major == 2"),

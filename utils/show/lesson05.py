@@ -59,8 +59,11 @@ def recorded(kind: str, grad: bool = False) -> Receipt | None:
 
 
 def with_stages(receipt: Receipt) -> Receipt:
-    """`receipt` if all its stages were measured, else the recorded one of the same kind; its label says which it is."""
-    if receipt.complete:
+    """`receipt` if any of its stages was measured, else the recorded one of the same kind; its label says which it is.
+
+    A stage that alone is missing (a header that moved) stays missing, and the tables say why.
+    """
+    if any(stage.isolate is not None for stage in receipt.stages):
         return receipt
     return recorded(receipt.device, receipt.grad) or receipt
 
@@ -262,7 +265,7 @@ def leave_one_out(receipt: Receipt) -> Table:
     """
     found = expected.judge("stages.sum", receipt)
     dear = sorted((s for s in receipt.stages if s.ns is not None), key=lambda s: s.ns, reverse=True)[:3]
-    if found.value is None or not dear:
+    if found.value is None or found.lo is None or not dear:
         why = found.note or "; ".join(found.problems) or "no stage was measured"
         return Table([{"receipt": "every stage in", "check": f"cannot be judged: {why}"}], caption="The check of the sum")
     titles = [catalogue.title(s.stage, receipt.device) for s in dear]

@@ -161,6 +161,7 @@ def make_receipt(
             "view alive": reading("view alive", total * live),
             "result dropped": reading("result dropped", total * (1.42 if grad else 1.0)),
             "python call": reading("python call", PYTHON_CALL_NS),
+            **({"without grad": reading("without grad", total * 0.8)} if grad else {}),
         },
         in_program=tuple(
             (n, reading(f"after {n} ops", total * f)) for n, f in ((0, 1.0), (5, 1.5), (20, 2.0), (40, 2.3), (79, 2.4))

@@ -299,11 +299,12 @@ def test_a_metric_about_grad_refuses_a_receipt_without():
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_grad_that_costs_nothing_is_red(device, capsys):
-    plain = make_receipt(device).end_to_end
-    expect("grad.costs_more", {"device": device, "plain": plain, "grad": plain.scaled(1.2)})
+    receipt = make_receipt(device, grad=True)
+    expect("grad.costs_more", receipt)
     assert lines(capsys) == ["✔ grad.costs_more: holds"]
+    free = {**receipt.arms, "without grad": receipt.end_to_end.scaled(1.1)}
     with pytest.raises(ExpectationError):
-        expect("grad.costs_more", {"device": device, "plain": plain, "grad": plain.scaled(0.9)})
+        expect("grad.costs_more", replace(receipt, arms=free))
 
 
 # ---- lesson 00 ---------------------------------------------------------------------------------------------

@@ -16,9 +16,10 @@ Arm = Callable[[int], float]
 clock = time.perf_counter_ns
 WHOLE, AGAIN, LOOP = "c = a + b", "c = a + b (again)", "empty loop"
 VIEW, DROPPED = "view alive", "result dropped"
+WITHOUT = "without grad"  # raced in the receipt with grad: two receipts are two runs, under different weather
 CALL, PYBIND = "python call", "pybind11 no-op call"  # what a call costs that does nothing: in Python, and through pybind11
 FUNCTION, METHOD, OUT = "torch.add(a, b)", "a.add(b)", "torch.add(a, b, out=c)"
-LAUNCHES = (WHOLE, AGAIN, VIEW, DROPPED, FUNCTION, METHOD, OUT)  # put work into a GPU's queue
+LAUNCHES = (WHOLE, AGAIN, VIEW, DROPPED, WITHOUT, FUNCTION, METHOD, OUT)  # put work into a GPU's queue
 
 
 def make(a, b, seen, lost, grad: bool) -> dict[str, Arm]:
@@ -36,7 +37,9 @@ def make(a, b, seen, lost, grad: bool) -> dict[str, Arm]:
         METHOD: _method(a, b),
         CALL: _calling(_nothing),
     }
-    if not grad:
+    if grad:
+        arms[WITHOUT] = adding(a.detach().clone(), b.detach().clone())
+    else:
         arms[OUT] = _into(torch.add, a, b)
     if (bound := seams.pybind_call()) is not None:
         arms[PYBIND] = _calling(bound, a)

@@ -42,7 +42,7 @@ DROPPED_ANSWERS = {
 }
 
 PLAIN, ONE_VIEW, TWO_VIEWS, COPIES = "a + b", "a view of each alive", "two views of each alive", "a copy of each alive"
-PYBIND, DROPPED = "pybind11 no-op call", "result dropped"  # arms of a receipt: an all but empty call, and no result kept
+PYBIND, DROPPED, WITHOUT = "pybind11 no-op call", "result dropped", "without grad"  # arms of a receipt
 QUIET = 0.05  # a check whose band was widened by less is expected to see the dearest stage missing
 TAXED = range(10, 14)  # torch 2.x whose handle copies take the GIL (claim C01)
 
@@ -298,7 +298,7 @@ def _refusal(receipt: Receipt, stage_id: str) -> str:
 
 def grad_figure(plain: Receipt, grad: Receipt) -> Picture:
     """The line without grad, with grad and the result kept, with grad and the result dropped; in grey the A/A error."""
-    parts = {"without grad": plain.end_to_end, "with grad, result kept": grad.end_to_end}
+    parts = {WITHOUT: grad.arms.get(WITHOUT, plain.end_to_end), "with grad, result kept": grad.end_to_end}
     if DROPPED in grad.arms:
         parts["with grad, result dropped"] = grad.arms[DROPPED]
     error = max(receipt.aa_error * receipt.total_ns for receipt in (plain, grad))
@@ -306,10 +306,10 @@ def grad_figure(plain: Receipt, grad: Receipt) -> Picture:
 
 
 def with_grad(plain: Receipt, grad: Receipt, bill: Receipt) -> Sentence:
-    """What the line costs with grad against without, from two runs; and the node's own price, from the receipt `bill`."""
+    """What the line costs with grad against without, raced together where the receipt has both; and the node's own price, from the receipt `bill`."""
     without, with_ = "the add without grad", "the add with grad"
     noisier = max(plain, grad, key=lambda receipt: receipt.aa_error)
-    race = _race(noisier, **{without: plain.end_to_end, with_: grad.end_to_end})
+    race = _race(noisier, **{without: grad.arms.get(WITHOUT, plain.end_to_end), with_: grad.end_to_end})
     words = f"{_place(grad)}: {explain.difference(race, without, with_).text()}"
     node = _price(bill, "autograd_node")
     if node is None:

@@ -340,8 +340,11 @@ def check_grad(m) -> None:
     assert m.dropped(replace(make_receipt(grad=True), arms={}))[0] is None
     plain = make_receipt()
     for factor, words in ((1.3, "more than the add without"), (0.8, "less than the add without"), (1.0, "No difference seen")):
-        grad = replace(make_receipt(grad=True), end_to_end=plain.end_to_end.scaled(factor))
-        assert words in str(m.with_grad(plain, grad, grad))
+        grad = make_receipt(grad=True)
+        raced = replace(grad, arms={**grad.arms, m.WITHOUT: grad.end_to_end.scaled(1 / factor)})
+        assert words in str(m.with_grad(plain, raced, raced))
+        apart = replace(grad, end_to_end=plain.end_to_end.scaled(factor), arms={})  # an older recording has no such arm
+        assert words in str(m.with_grad(plain, apart, apart))
     missing = make_receipt(grad=True, compiler=False)
     assert "could not be measured" in str(m.with_grad(plain, missing, missing))
 

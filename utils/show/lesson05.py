@@ -306,10 +306,13 @@ def grad_figure(plain: Receipt, grad: Receipt) -> Picture:
 
 
 def with_grad(plain: Receipt, grad: Receipt, bill: Receipt) -> Sentence:
-    """What the line costs with grad against without, raced together where the receipt has both; and the node's own price, from the receipt `bill`."""
+    """What the line costs with grad against without, and the node's own price, from the receipt `bill`.
+
+    The two are raced in the receipt with grad where that has both; else they come from two runs, judged by the noisier.
+    """
     without, with_ = "the add without grad", "the add with grad"
-    noisier = max(plain, grad, key=lambda receipt: receipt.aa_error)
-    race = _race(noisier, **{without: grad.arms.get(WITHOUT, plain.end_to_end), with_: grad.end_to_end})
+    judge = grad if WITHOUT in grad.arms else max(plain, grad, key=lambda receipt: receipt.aa_error)
+    race = _race(judge, **{without: grad.arms.get(WITHOUT, plain.end_to_end), with_: grad.end_to_end})
     words = f"{_place(grad)}: {explain.difference(race, without, with_).text()}"
     node = _price(bill, "autograd_node")
     if node is None:

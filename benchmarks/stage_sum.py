@@ -88,10 +88,24 @@ def judge(receipt: Receipt, band: tuple[float, float], bars: Bars) -> None:
 def judge_plant(stage: str, before: Receipt, after: Receipt, bars: Bars, applies: bool) -> list[list]:
     """The bars of one planted cost; returns the table of what each row rose by."""
     whole = after.total_ns - before.total_ns
-    rose = {s.stage: after.stage(s.stage).ns - s.ns for s in before.stages if s.ns is not None and after.stage(s.stage).ns is not None}
+    rose = {
+        s.stage: after.stage(s.stage).ns - s.ns for s in before.stages if s.ns is not None and after.stage(s.stage).ns is not None
+    }
     other = max((abs(ns), name) for name, ns in rose.items() if name != stage)
-    bars.add(f"planted_{stage}_rises", f"{rose[stage] / whole:.0%}", "80%..120% of the rise of the whole", 0.8 <= rose[stage] / whole <= 1.2, applies)
-    bars.add(f"planted_{stage}_alone", f"{other[0] / whole:.0%}({other[1]})", "<=20% in any other row", other[0] / whole <= 0.2, applies)
+    bars.add(
+        f"planted_{stage}_rises",
+        f"{rose[stage] / whole:.0%}",
+        "80%..120% of the rise of the whole",
+        0.8 <= rose[stage] / whole <= 1.2,
+        applies,
+    )
+    bars.add(
+        f"planted_{stage}_alone",
+        f"{other[0] / whole:.0%}({other[1]})",
+        "<=20% in any other row",
+        other[0] / whole <= 0.2,
+        applies,
+    )
     return [[stage, name, ns, f"{ns / whole:.0%}"] for name, ns in [("(the whole)", whole), *rose.items()]]
 
 

@@ -33,7 +33,9 @@ def first_calls(device: str = "cpu", *, progress: Progress | None = None) -> tup
     except subprocess.TimeoutExpired as error:
         raise RuntimeError(f"the process that measures first calls took longer than {error.timeout:.0f} s") from None
     if run.returncode != 0:
-        raise RuntimeError(f"the process that measures first calls failed: {(run.stderr.strip().splitlines() or ['no message'])[-1]}")
+        raise RuntimeError(
+            f"the process that measures first calls failed: {(run.stderr.strip().splitlines() or ['no message'])[-1]}"
+        )
     if progress:
         progress(1.0, "first calls measured")
     return tuple((name, float(ns)) for name, ns in json.loads(run.stdout.splitlines()[-1]))

@@ -22,7 +22,7 @@ import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 from utils import paths
@@ -127,7 +127,7 @@ def library(unit: Unit) -> ctypes.PyDLL:
     return _load(str(path))
 
 
-@lru_cache(maxsize=None)
+@cache
 def _load(path: str) -> ctypes.PyDLL:
     import torch  # noqa: F401  (its libraries must be in the process before the unit's references to them)
 
@@ -199,7 +199,7 @@ def _no_compiler() -> str:
     return "" if compiler.works else compiler.why
 
 
-@lru_cache(maxsize=None)
+@cache
 def _cuda_include() -> tuple[Path, ...]:
     """Folders that hold CUDA's runtime header: the toolkit's, else the one that came with torch's own packages."""
     from torch.utils import cpp_extension
@@ -241,7 +241,7 @@ def _failure(unit: Unit) -> Path:
     return _folder() / f"{unit.name}-{_key(unit, SOURCES)}.failed"
 
 
-@lru_cache(maxsize=None)
+@cache
 def _key(unit: Unit, sources: Path) -> str:
     import torch
 
@@ -250,11 +250,13 @@ def _key(unit: Unit, sources: Path) -> str:
         digest.update(text.encode())
     cuda = torch.version.cuda if unit.device == "cuda" else ""
     abi = sysconfig.get_config_var("EXT_SUFFIX")
-    digest.update("\n".join([*_command(unit), *_link(unit.device), torch.__version__, str(cuda), str(abi), _compiler_version()]).encode())
+    digest.update(
+        "\n".join([*_command(unit), *_link(unit.device), torch.__version__, str(cuda), str(abi), _compiler_version()]).encode()
+    )
     return digest.hexdigest()[:16]
 
 
-@lru_cache(maxsize=None)
+@cache
 def _compiler_version() -> str:
     try:
         return subprocess.run([*_cxx().split(), "--version"], capture_output=True, text=True, timeout=30).stdout.splitlines()[0]

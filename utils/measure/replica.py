@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from utils.measure import seams
-from utils.measure.python_arms import adding
 from utils.measure.probe import ProbeError, function, units
+from utils.measure.python_arms import adding
 
 WHOLE = ("parse", "gil_release", "autograd_real", "iterator", "memory", "compute", "gil_take", "wrapped_output")
 BACKEND = ("iterator", "memory", "compute")
@@ -75,7 +75,9 @@ def _plan(timed: str, **instead: tuple[str, ...]) -> Plan:
 def _rung(step: str, below: bool = False) -> Plan:
     """An entry point of the real op in the place of what it contains; the steps that stay use the process's own allocator."""
     gone = dict.fromkeys(BACKEND, ())
-    return _plan(step, **gone, autograd_real=("autograd_real", step) if below else (step,), wrapped_output=("wrapped_real_output",))
+    return _plan(
+        step, **gone, autograd_real=("autograd_real", step) if below else (step,), wrapped_output=("wrapped_real_output",)
+    )
 
 
 PLANS: dict[str, Plan] = {

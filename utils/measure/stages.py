@@ -115,7 +115,7 @@ def price_stages(
         device=device,
         grad=grad,
         source="live",
-        date=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         where=_fingerprint(),
         state=bench.state(),
         end_to_end=_named(whole, "end to end"),
@@ -175,7 +175,9 @@ class _Bench:
         """All arms in one interleaved loop, in ns a call: the empty loop off the Python arms, the clock off the segments."""
         plain = {**self.python, **self.replica}
         arms = {name: self._watched(name, arm) for name, arm in plain.items()}
-        readings = interleave(arms, blocks=blocks, block_ms=BLOCK_MS, seed=seed, progress=progress, calls=self._calls(plain), at_most_s=40.0)
+        readings = interleave(
+            arms, blocks=blocks, block_ms=BLOCK_MS, seed=seed, progress=progress, calls=self._calls(plain), at_most_s=40.0
+        )
         loop, pair = readings[LOOP].ns, readings["pair"].ns if "pair" in readings else 0.0
         out = {}
         for name, r in readings.items():
@@ -240,7 +242,11 @@ class _Bench:
             why = "" if reading else self._why(piece)
             rows.append(
                 StagePrice(
-                    piece.stage, None if reading is None else _named(reading, piece.stage), difference, why, None if alone is None else alone.ns
+                    piece.stage,
+                    None if reading is None else _named(reading, piece.stage),
+                    difference,
+                    why,
+                    None if alone is None else alone.ns,
                 )
             )
         return tuple(rows)
@@ -278,7 +284,11 @@ class _Bench:
         """What a reader should know of this race: page faults, the clock's own price, units that are missing."""
         blocks = {name: len(readings[name].samples) for name in readings}
         many = {name: f for name, f in self.faults.items() if f > 0.05 * blocks[name] * readings[name].calls_per_block}
-        notes = [f"page faults in {', '.join(sorted(many))}: their prices are too high" if many else "page faults: none to speak of in any arm"]
+        notes = [
+            f"page faults in {', '.join(sorted(many))}: their prices are too high"
+            if many
+            else "page faults: none to speak of in any arm"
+        ]
         if "pair" in readings:
             notes.append(f"reading the clock twice inside a pass takes {readings['pair'].ns:.1f} ns, already taken off")
         notes += [f"{unit} is missing: {why}" for unit, why in self.why.items()]
@@ -299,7 +309,9 @@ def _named(reading: Reading, name: str) -> Reading:
 # ------------------------------------------------------------------------------------------------ ladder against isolates
 
 
-def _groups(readings: Mapping[str, Reading], stages: Mapping[str, float | None], device: str, grad: bool) -> tuple[LadderGroup, ...]:
+def _groups(
+    readings: Mapping[str, Reading], stages: Mapping[str, float | None], device: str, grad: bool
+) -> tuple[LadderGroup, ...]:
     """Each step of the ladder beside the isolates that should fill it; a step whose parts were not all measured is left out."""
     ns = {name: r.ns for name, r in readings.items()} | {name: price for name, price in stages.items() if price is not None}
     if "entry_glue" in ns and "python_boundary" in ns:
@@ -340,7 +352,13 @@ def _groups(readings: Mapping[str, Reading], stages: Mapping[str, float | None],
             step = ns[upper[1]] - (ns[lower[1]] if lower else 0.0)
             groups.append(
                 LadderGroup(
-                    name, upper[0], lower[0] if lower else "", step, sum(p for _, p in priced), tuple(stage for stage, _ in priced), priced
+                    name,
+                    upper[0],
+                    lower[0] if lower else "",
+                    step,
+                    sum(p for _, p in priced),
+                    tuple(stage for stage, _ in priced),
+                    priced,
                 )
             )
     return tuple(groups)

@@ -145,7 +145,7 @@ def test_a_sum_that_counts_a_piece_twice_is_red():
     factor = 1.06 / receipt.coverage
     stages = tuple(StagePrice(s.stage, s.isolate.scaled(factor)) for s in receipt.stages)
     groups = of_groups(receipt, factor)
-    with pytest.raises(ExpectationError, match=r"measured 1\.06, expected 0\.78 to 1\.02"):
+    with pytest.raises(ExpectationError, match=r"measured 1\.06, expected 0\.8 to 1\.02"):
         expect("stages.sum", replace(receipt, stages=stages, ladder_groups=groups))
 
 
@@ -378,7 +378,7 @@ def test_the_error_says_what_was_measured_the_range_the_noise_and_the_causes():
         expect("stages.sum", slow)
     text = str(caught.value)
     assert text.startswith("✘ stages.sum (the prices of all stages, added up, over the end-to-end price) on cpu-x86-64:")
-    assert "expected 0.78 to 1.02" in text and "widened by" in text and "the range: 94 to 99 %" in text
+    assert "expected 0.8 to 1.02" in text and "widened by" in text and "the range: 94 to 99 %" in text
     assert text.count("\n  - ") == len(expected._metric("stages.sum")["causes"])
 
 

@@ -301,7 +301,8 @@ def check_view(m) -> None:
 def check_sum(m) -> None:
     receipt = make_receipt()
     table = m.leave_one_out(receipt)
-    assert [row["check"] for row in table.rows][:3] == ["passes", "fails", "fails"]  # the third may hide in the range, and is told so
+    # The third dearest may hide in the range; the table then says so.
+    assert [row["check"] for row in table.rows][:3] == ["passes", "fails", "fails"]
     dear = sorted((s for s in receipt.stages if s.ns), key=lambda s: -s.ns)[:3]
     assert [row["receipt"] for row in table.rows[1:]] == [f"without {catalogue.title(s.stage)}" for s in dear]
     assert all(

@@ -24,7 +24,7 @@ LEAST_WIDENING = 0.01
 MOST_WIDENING = 0.50
 SHARED_SLACK = 0.15  # parts of a stage that are timed in loops of their own add up to it only so well
 ALONE_SLACK = 0.30  # on a machine without a cold front end the two are equal, and each has its noise
-# Of the whole, what a step between two rungs was off by on an Intel host (torch 2.11): 300 ns of a GPU's 7.8 µs, 26 of a CPU's 1.8.
+# Share of the whole by which a step between rungs was off on an Intel host (torch 2.11): 300 of 7,800 ns, 26 of 1,800 on CPU.
 RUNG_NOISE = {"cuda": 0.04, "cpu": 0.02}
 BLOCK_NS = (2e4, 2e9)  # a block of many calls that takes less than 20 µs or more than 2 s: the samples are not in ns per call
 MANY_CALLS = 100  # blocks of fewer calls are short on purpose (the price after other ops is taken a few calls at a time)

@@ -393,7 +393,7 @@ def test_importing_a_bad_file_changes_nothing(tmp_path, content):
     source = tmp_path / "carried.json"
     source.write_text(content)
     before = store.path.read_bytes()
-    with pytest.raises(ResultsError):
+    with pytest.raises(ResultsError, match="carried.json cannot be imported"):
         store.import_(source)
     with pytest.raises(ResultsError, match="no file"):
         store.import_(tmp_path / "missing.json")

@@ -160,7 +160,10 @@ class Results:
         source = Path(path).expanduser()
         if not source.is_file():
             raise ResultsError(f"there is no file {source}")
-        data, _ = _parse(source)
+        try:
+            data, _ = _parse(source)
+        except ResultsError as error:
+            raise ResultsError(f"{source} cannot be imported: {error}") from None
         new = 0
         for part in ("rows", "predictions"):
             known = {_identity(entry) for entry in self._all(part)}

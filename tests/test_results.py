@@ -378,6 +378,19 @@ def test_export_and_import_carry_everything_once(tmp_path):
     assert Results(there.path).predictions("q")[0]["answer"] == "b"
 
 
+def test_an_export_overwrites_an_export_and_nothing_else(tmp_path):
+    store = Results(tmp_path / "results.json")
+    store.add("rows", row("roof", n=1))
+    copy = store.export(tmp_path / "carried.json")
+    store.add("rows", row("roof", n=2))
+    assert len(Results(store.export(copy)).rows()) == 2
+    precious = tmp_path / "thesis.md"
+    precious.write_text("three years of work")
+    with pytest.raises(ResultsError, match="is there already and is kept"):
+        store.export(precious)
+    assert precious.read_text() == "three years of work"
+
+
 def test_an_export_holds_what_waits_in_memory(tmp_path):
     path = tmp_path / "results.json"
     path.write_text(json.dumps({"format": results.FORMAT, "version": 9}))

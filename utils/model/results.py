@@ -146,8 +146,16 @@ class Results:
     # ---- copies (Colab: download or Drive) ------------------------------------------------------------------------------
 
     def export(self, path: Path | str) -> Path:
-        """Write everything, also what waits in memory, to a file of its own and return its path."""
+        """Write everything, also what waits in memory, to a file of its own and return its path.
+
+        Raises ResultsError when `path` holds something else than such an export: that is never overwritten.
+        """
         target = Path(path).expanduser()
+        if target.exists():
+            try:
+                _parse(target)
+            except ResultsError as error:
+                raise ResultsError(f"{target} is there already and is kept: {error}") from None
         data = {**_empty(), "rows": self.rows(), "predictions": self.predictions()}
         files.write_atomically(target, files.to_json(data, compact=True))
         return target

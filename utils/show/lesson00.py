@@ -192,7 +192,9 @@ def _steps(kernel_us: float, read: bool) -> tuple[list, list, float]:
             called, done = dev.clock(), dev.busy_until
             dev.item()
             host += [(called, done, "waits", "wait"), (done, dev.clock(), ".item()")] if done > called else []
+    called = dev.clock()
     dev.synchronize()
+    host.append((called, dev.clock(), "waits", "wait"))
     return host, device, float(dev.clock())
 
 

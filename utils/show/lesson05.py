@@ -43,6 +43,11 @@ DROPPED_ANSWERS = {
 
 PLAIN, ONE_VIEW, TWO_VIEWS, COPIES = "a + b", "a view of each alive", "two views of each alive", "a copy of each alive"
 PYBIND, DROPPED, WITHOUT = "pybind11 no-op call", "result dropped", "without grad"  # arms of a receipt
+# What stands under a figure, kept out of the cells: their source is read before the question is answered.
+WHY_MEMORY = (
+    "Around the memory a tensor is built and taken down again. An out= argument, a memory plan or a fused kernel saves both."
+)
+WHY_TIGHT = "In a loop of its own a piece has the caches and the branch predictors to itself. In its place it shares them."
 QUIET = 0.05  # a check whose band was widened by less is expected to see the dearest stage missing
 TAXED = range(10, 14)  # torch 2.x whose handle copies take the GIL (claim C01)
 
@@ -120,7 +125,7 @@ def last_stage(receipt: Receipt, beside: Receipt | None = None) -> Sentence:
             continue
         words.append(f"{_place(one)} the host never adds: its last stage, the launch, took {of}.")
         if "kernel" in one.device_time:
-            words.append(f"The kernel itself ran on the GPU for {format_ns(one.device_time['kernel'])}.")
+            words.append(f"The kernel, with the step to the next one, took the GPU {format_ns(one.device_time['kernel'])}.")
     return Sentence(*words)
 
 
@@ -388,7 +393,12 @@ def first_calls(receipt: Receipt, beside: Receipt | None = None) -> Table:
     if beside:
         columns["beside"] = beside.source
         notes.append(f"Last column: {receipt_label(beside)}")
-    return Table(rows, columns, "First calls, in the order in which a process meets them", notes)
+    return Table(
+        rows,
+        columns,
+        "First calls, in the order in which a process meets them; what only the other machine has comes last",
+        notes,
+    )
 
 
 def _long(ns: float) -> str:

@@ -316,15 +316,17 @@ def table(rows: Sequence[Row], left_out: Sequence[str] = ()) -> Table:
     out = []
     for row in rows:
         for lane in row.lanes:
+            distinct = {s.part: s for s in reversed(lane.segments)}
+            whole = sum(s.ns for s in distinct.values())
             for part in dict.fromkeys(s.part for s in lane.segments):
-                segment = next(s for s in lane.segments if s.part == part)
+                segment = distinct[part]
                 out.append(
                     {
                         "row": row.heading,
                         "lane": lane.name,
                         "piece": segment.title,
                         "price": format_ns(segment.ns),
-                        "share": format_share(segment.ns, row.total_ns),
+                        "share": format_share(segment.ns, whole),
                         "source": row.label,
                     }
                 )
@@ -333,7 +335,7 @@ def table(rows: Sequence[Row], left_out: Sequence[str] = ()) -> Table:
         "lane": "lane",
         "piece": "piece",
         "price": "price",
-        "share": "share of the row",
+        "share": "share of the lane",
         "source": "where and when",
     }
     return Table(out, columns, "What one c = a + b costs", [row.sentence for row in rows if row.sentence] + list(left_out))

@@ -77,7 +77,7 @@ def _missing(receipt: Receipt) -> tuple[str, ...]:
 def _cpu_rows(receipt: Receipt, recording: str, prefix: str) -> list[Row]:
     label, total = receipt_label(receipt), receipt.total_ns
     kernel = next((s.ns for s in receipt.stages if s.stage == "kernel"), None)
-    share = "" if kernel is None else f"The addition itself is {format_share(kernel, total)} of it."
+    share = "" if kernel is None else f"The kernel, with the addition in it, is {format_share(kernel, total)} of it."
     over = receipt.stage_sum_ns - total
     if over > 0:
         share += f" The stages add up to {format_ns(over)} more than the whole."
@@ -129,7 +129,8 @@ def _gpu_rows(receipt: Receipt, recording: str, prefix: str) -> list[Row]:
             )
         )
         sentence = (
-            f"The GPU works {format_ns(kernel)} of each {format_ns(period)} and waits for {format_share(wait, period)} of it."
+            f"The kernel and the step to the next one take the GPU {format_ns(kernel)} of each {format_ns(period)}; it waits for "
+            f"{format_share(wait, period)} of it."
         )
     rows = [
         Row(

@@ -231,12 +231,13 @@ def _group_problems(receipt: Receipt) -> list[str]:
         total = sum(ns for _, ns in group.parts)
         if group.parts and not _same(total, group.isolates_ns):
             out.append(f"the group {group.name!r} stores {group.isolates_ns:,.0f} ns, but its parts add up to {total:,.0f} ns")
-        for stage, ns in group.parts:
+        within = any(set(group.parts) < set(other.parts) for other in receipt.ladder_groups)
+        for stage, ns in () if within else group.parts:  # a group within another counts the same parts again
             parts.setdefault(stage, []).append(ns)
     for stage, counted in parts.items():
         price = next((s.ns for s in receipt.stages if s.stage == stage), None)
         if price is None or any(_same(part, price) for part in counted):
-            continue  # whole in one group; a group within another counts it again
+            continue
         if abs(sum(counted) - price) > 10.0 + SHARED_SLACK * price or len(counted) == 1:
             out.append(f"the groups count {sum(counted):,.0f} ns of {stage}, but its price is {price:,.0f} ns")
     return out

@@ -47,8 +47,11 @@ def choice(id: str = "test.choice"):
 
 
 def secret_fold(guess, **more):
-    """A fold that holds a random number in every kind of part; returns (fold, the number as text)."""
-    value = RNG.randint(1001, 9999)
+    """A fold that holds a random number in every kind of part; returns (fold, the number as text).
+
+    The number is written as no widget's id can hold it: an id is hexadecimal, and a bare 5560 was once found in one.
+    """
+    value = RNG.randint(100_001, 999_999) / 100
     parts = [
         Table([{"part": "kernel", "price": f"{value} ns"}], caption=f"of {value}"),
         figures.bar({"kernel": float(value)}, title=f"kernel {value}", unit="things"),

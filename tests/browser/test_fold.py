@@ -10,7 +10,7 @@ from tests.conftest import require
 from tools import canonical
 from tools.execute import execute
 
-SECRET = "4711"  # the measured number: on no page before an answer
+SECRET = "4711.25"  # the measured number: on no page before an answer, and (with its point) in no hexadecimal id
 
 CELLS = [
     """from utils.show.predict import predict, fold, review
@@ -19,7 +19,7 @@ from utils.show.controls import panel, slider
 from utils.show.explain import Sentence
 from utils.show.tables import Table
 
-secret = 4700 + 11""",
+secret = 4700 + 11.25""",
     'guess = predict("browser.number", "Which share is it?", unit="%", low=0, high=100)\nguess',
     """fold(
     guess,

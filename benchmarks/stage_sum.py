@@ -5,7 +5,7 @@
 Bars. The isolates sum to 88-102 % of `c = a + b` on CPU, with and without grad (85-105 % on an H200). Each step of the ladder
 agrees with the isolates that fill it within max(60 ns, 25 %), the C++ kernel entry within 5 %. Leaving out any of the three
 largest stages throws the sum out of its band, or a step of the ladder off its isolates. A cost planted in the real Autograd
-kernel, and in the allocator, raises that row by what the whole rose (within 20 %), and no other row by a fifth of it.
+kernel, and (on CPU) in the allocator, raises that row by what the whole rose (within 20 %), no other row by a fifth of it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from utils.show import progress
 
 BANDS = {"cpu-x86-64": (0.88, 1.02), "cpu-arm64": (0.88, 1.02), "h200": (0.85, 1.05)}
 KERNEL_ENTRY = 0.05
-PLANT_NS = 400.0
+PLANT_NS = {"cpu": 400.0, "cuda": 2500.0}  # well above what the price of the whole drifts by
 
 
 class Bars:
@@ -38,8 +38,8 @@ class Bars:
     def __init__(self, applies: bool):
         self.applies, self.lines, self.passed = applies, [], True
 
-    def add(self, name: str, measured: str, wanted: str, good: bool, applies: bool = True) -> None:
-        if self.applies and applies:
+    def add(self, name: str, measured: str, wanted: str, good: bool) -> None:
+        if self.applies:
             self.passed &= good
             self.lines.append(f"bar {name} measured={measured} wanted={wanted} {'pass' if good else 'short'}")
         else:
@@ -85,7 +85,7 @@ def judge(receipt: Receipt, band: tuple[float, float], bars: Bars) -> None:
         bars.add(f"left_out_{stage.stage}_{kind}", measured, f"outside {wanted} or a step off", not adds_up(lost, band))
 
 
-def judge_plant(stage: str, before: Receipt, after: Receipt, bars: Bars, applies: bool) -> list[list]:
+def judge_plant(stage: str, before: Receipt, after: Receipt, bars: Bars) -> list[list]:
     """The bars of one planted cost; returns the table of what each row rose by."""
     whole = after.total_ns - before.total_ns
     rose = {
@@ -97,14 +97,12 @@ def judge_plant(stage: str, before: Receipt, after: Receipt, bars: Bars, applies
         f"{rose[stage] / whole:.0%}",
         "80%..120% of the rise of the whole",
         0.8 <= rose[stage] / whole <= 1.2,
-        applies,
     )
     bars.add(
         f"planted_{stage}_alone",
         f"{other[0] / whole:.0%}({other[1]})",
         "<=20% in any other row",
         other[0] / whole <= 0.2,
-        applies,
     )
     return [[stage, name, ns, f"{ns / whole:.0%}"] for name, ns in [("(the whole)", whole), *rose.items()]]
 
@@ -138,8 +136,10 @@ def main(arguments: list[str] | None = None) -> int:
         plants = []
         for i, stage in enumerate(("autograd_key", "allocator")):
             bar(0.4 + 0.3 * i, f"a cost planted in {stage}")
+            if asked.device == "cuda" and stage == "allocator":
+                continue  # only the CPU's allocator can be exchanged
             before = price(False)  # just before, so that the weather is the same
-            with planted(stage, PLANT_NS):
+            with planted(stage, PLANT_NS[asked.device]):
                 plants.append((stage, before, price(False)))
         bar(1.0, "priced")
     print(f"{where['gpu'] if asked.device == 'cuda' else where['cpu']}, torch {where['torch']}, {asked.blocks} blocks; ns a call")
@@ -164,7 +164,7 @@ def main(arguments: list[str] | None = None) -> int:
         judge(r, band, bars)
     moved = []
     for stage, before, after in plants:
-        moved += judge_plant(stage, before, after, bars, applies=asked.device == "cpu" or stage == "autograd_key")
+        moved += judge_plant(stage, before, after, bars)
     print(tabulate(moved, headers=["planted in", "row", "rose by", "of the rise"], floatfmt=".0f"))
     if asked.json:
         asked.json.write_text(json.dumps([r.to_dict() for r in receipts]))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import inspect
 import random
 import re
 import shutil
 from collections import Counter
-from itertools import groupby
 
 import pytest
 import torch
@@ -18,7 +18,7 @@ from utils.measure import plants, probe, replica, seams, stages
 from utils.measure.probe import ProbeError, Unit
 from utils.model import schemas
 from utils.model.expected import ExpectationError, expect, structure
-from utils.model.readings import Receipt
+from utils.model.readings import Reading, Receipt
 
 IDS = [s["id"] for s in schemas.load("stages")["stages"]]
 CSRC = probe.SOURCES
@@ -45,10 +45,7 @@ def objects() -> list:
 
 @pytest.fixture
 def copied(objects, tmp_path, monkeypatch):
-    """(folder of sources, folder of the cache) for a test to spoil: sources copied, every compiled unit linked into the cache.
-
-    Linked, since a copy would be loaded a second time, and torch aborts where two objects register the same operator.
-    """
+    """(folder of sources, folder of the cache) for a test to spoil: sources copied, each unit there by a symbolic link."""
     sources, kept = tmp_path / "csrc", tmp_path / "cache" / "probe"
     shutil.copytree(CSRC, sources)
     kept.mkdir(parents=True)
@@ -76,48 +73,128 @@ def missing(receipt: Receipt) -> dict[str, str]:
 # ------------------------------------------------------------------------------------------------ plans
 
 
+def steps_of(keys) -> list[str]:
+    return [step for key in keys for step in key.split("/")[-1].removeprefix("alone: ").split("+")]
+
+
 def test_each_step_of_the_replica_is_in_exactly_one_price():
     """The sum of all prices is one pass; only the handle copies are taken off in another place than they are counted."""
     owners, net = Counter(), Counter()
     for piece in stages.PIECES:
-        if piece.of == "boundary":
-            continue
-        owners.update(replica.PLANS[piece.of].timed)
-        net.update(replica.PLANS[piece.of].timed)
-        for segment in piece.less:
-            net.subtract(replica.PLANS[segment].timed)
+        owners.update(steps_of(piece.of))
+        net.update(steps_of(piece.of))
+        net.subtract(steps_of(piece.less))
     assert set(owners.values()) == {1}
-    one_pass = {"autograd_checks" if s == "autograd_real" else s for s in replica.WHOLE}
-    assert {s: n for s, n in net.items() if n} == {**dict.fromkeys(one_pass, 1), "copies": 1, "copies_held": -1, "node": 1}
+    one_pass = {"autograd_checks" if s == "autograd_real" else s for s in (*replica.WHOLE, "outside")}
+    off = {"copies": 1, "copies_held": -1, "node": 1, "free_memory": -1}
+    assert {s: n for s, n in net.items() if n} == {**dict.fromkeys(one_pass, 1), **off}
 
 
-def test_a_plan_that_times_a_step_it_does_not_run_is_refused():
-    with pytest.raises(ValueError, match="no_such_step: timed, but not in the plan"):
-        replica._plan("parse no_such_step")
-    with pytest.raises(ValueError, match="iterator"):
-        replica._plan("iterator", iterator=())
+def test_a_plan_is_the_whole_with_pieces_replaced():
+    assert replica._plan() == tuple((piece,) for piece in replica.WHOLE)
+    assert ("hops", "copies_held") in replica._plan(autograd_real="hops+copies_held")
+    assert replica._plan(memory="", wrapped_output="output nothing")[-2:] == (("output",), ("nothing",))
 
 
-def test_pairs_are_the_runs_of_timed_steps():
-    rng = random.Random(5)
-    for _ in range(200):
-        steps = tuple(f"step {i}" for i in range(rng.randint(1, 12)))
-        timed = frozenset(s for s in steps if rng.random() < 0.5)
-        runs = sum(is_timed for is_timed, _ in groupby(s in timed for s in steps))
-        assert replica.Plan(steps, timed).pairs == runs
-
-
-def test_the_driver_reads_the_clock_as_often_as_the_plan_says(objects):
-    a, b = torch.rand(1), torch.rand(1)
-    made = replica.Replica("cpu", a, b)
+def test_laps_and_what_is_outside_them_are_the_whole_pass(objects):
+    made = replica.Replica("cpu", torch.rand(1), torch.rand(1))
     assert made.why == {}
-    real, marks = made._add, []
-    made._add = lambda plan, step, opens, closes: (marks.append((opens, closes)), real(plan, step, opens, closes))[1]
-    for name, plan in [*replica.PLANS.items(), ("inside", replica.INSIDE)]:
-        marks.clear()
-        with made._ready(plan):
-            assert len(marks) == len(plan.steps), name
-        assert sum(o for o, _ in marks) == sum(c for _, c in marks) == plan.pairs, name
+    for name, plan in replica.PLANS.items():
+        if "node" in {step for lap in plan for step in lap}:
+            continue
+        made.keep(-1)
+        whole = made._with_laps(name, plan, 300)
+        seconds, laps, n = made._best[name]
+        assert seconds == whole and n == 300 and list(laps) == ["+".join(lap) for lap in plan], name
+        assert all(s > 0 for s in laps.values()) and sum(laps.values()) < whole, name
+
+
+def test_of_the_stretches_of_a_block_the_least_disturbed_one_is_kept_and_the_warm_up_is_not(objects, monkeypatch):
+    made = replica.Replica("cpu", torch.rand(1), torch.rand(1))
+    runs = iter(
+        [(9.0, {"parse": 8.0}), (3.0, {"parse": 2.0}), (2.0, {"parse": 1.5}), (4.0, {"parse": 1.0}), (5.0, {"parse": 4.0})]
+    )
+    monkeypatch.setattr(made, "_run", lambda plan, n, timed: next(runs))
+    made._with_laps("whole", (("parse",),), 1)
+    made.keep(-1)
+    for _ in range(3):
+        made._with_laps("whole", (("parse",),), 1)
+    made.keep(0)
+    made._with_laps("whole", (("parse",),), 1)
+    made.keep(1)
+    assert made._kept["whole"] == [(2.0, {"parse": 1.5}, 1), (5.0, {"parse": 4.0}, 1)]
+
+
+def test_what_reading_the_clock_and_running_a_step_add_comes_off_every_lap(objects):
+    made = replica.Replica("cpu", torch.rand(1), torch.rand(1))
+    made._kept["whole"] = [(2000e-9, {step: 100e-9 for step in replica.WHOLE}, 1)] * 8
+    plain = {
+        name: Reading(name, (ns,) * 8) for name, ns in [("laps: whole", 2000.0), ("replica", 1910.0), ("padded replica", 1934.0)]
+    }
+    laps = made.readings(plain, loop_ns=6.0)
+    assert made.clock_ns(plain) == pytest.approx(10.0)
+    assert {name: r.ns for name, r in laps.items()} == pytest.approx(
+        {**{f"whole/{step}": 100 - 10 - 3 for step in replica.WHOLE}, "whole/outside": 2000 - 800 - 6 - 10 - 3}
+    )
+
+
+# ------------------------------------------------------------------------------------------------ linking and loading
+
+
+@pytest.fixture
+def small(tmp_path, monkeypatch):
+    """An empty cache and own sources: `small({"name": "C++ text", …})` builds them and returns their units."""
+    require("compiler")
+    monkeypatch.setenv("ONE_ADD_CACHE", str(tmp_path / "cache"))
+    sources = tmp_path / "csrc"
+    sources.mkdir()
+    monkeypatch.setattr(probe, "SOURCES", sources)
+    paths._folder.cache_clear()
+
+    def build(texts: dict[str, str]) -> tuple[Unit, ...]:
+        for name, text in texts.items():
+            (sources / f"{name}.cpp").write_text(text)
+        units = tuple(Unit(name) for name in texts)
+        monkeypatch.setattr(probe, "units", lambda device: units)
+        probe.build_probe("cpu")
+        return units
+
+    yield build
+    paths._folder.cache_clear()
+
+
+def answering(name: str, n: int) -> str:
+    return f'extern "C" int {name}() {{ return {n}; }}\n'
+
+
+def test_a_unit_that_wants_a_symbol_which_this_torch_lacks_is_left_out_and_no_other(small):
+    units = small(
+        {"good": answering("good", 7), "bad": 'int gone_from_torch(); extern "C" int bad() { return gone_from_torch(); }\n'}
+    )
+    made = probe.Probe(units)
+    assert list(made.why) == ["bad"] and "gone_from_torch" in made.why["bad"] and made.why["bad"].startswith("does not load: ")
+    assert made.function("good", "good", ctypes.c_int, ())() == 7
+    with pytest.raises(ProbeError, match="gone_from_torch"):
+        made.function("bad", "bad")
+
+
+def test_a_damaged_linked_object_is_linked_anew(small):
+    units = small({"good": answering("good", 8)})
+    path = probe._link_once(list(units))
+    path.write_bytes(b"")
+    assert probe.Probe(units).function("good", "good", ctypes.c_int, ())() == 8
+
+
+def test_a_name_that_a_unit_does_not_export_is_told(small):
+    made = probe.Probe(small({"good": answering("good", 9)}))
+    with pytest.raises(ProbeError, match="good exports no better"):
+        made.function("good", "better")
+
+
+def test_without_any_unit_that_links_there_is_no_probe_and_a_reason(small):
+    units = small({"one": 'int gone(); extern "C" int one() { return gone(); }\n'})
+    with pytest.raises(ProbeError, match="undefined symbol"):
+        probe.Probe(units)
 
 
 # ------------------------------------------------------------------------------------------------ a live receipt
@@ -208,13 +285,17 @@ def test_the_cache_starts_empty_and_serves_the_second_build(copied, compiled):
     probe._object(driver).unlink()
     assert not probe.probe_status("cpu").cached
     with pytest.raises(ProbeError, match="not compiled yet"):
-        probe.library(driver)
+        probe.Probe((driver,))
     told = []
     for _ in range(2):
         assert probe.build_probe("cpu", lambda done, text: told.append((done, text)), only=(driver,)).cached
     assert compiled == ["driver"] and told == [(1.0, "compiling the probe, once: 1 of 1")]
-    assert probe.function(driver, "plan_new")
-    assert sorted(p.suffix for p in copied[1].iterdir()) == [".so"] * len(probe.units("cpu"))  # nothing half-made is left
+    assert probe.Probe((driver,)).function("driver", "plan_new")
+    objects = [p for p in copied[1].iterdir() if p.suffix == ".o"]
+    assert len(objects) == len(probe.units("cpu")) and {p.suffix for p in copied[1].iterdir()} == {
+        ".o",
+        ".so",
+    }  # nothing half-made
 
 
 def test_a_source_changes_its_own_key_and_a_header_those_of_all_that_include_it(tmp_path):
@@ -263,10 +344,13 @@ def test_a_damaged_object_costs_its_own_stage_and_is_told(copied, content):
     damaged.write_bytes(content)
     a, b = torch.rand(1), torch.rand(1)
     made = replica.Replica("cpu", a, b)
-    assert list(made.why) == ["kernel"] and made.why["kernel"].startswith("does not load: ")
+    assert list(made.why) == ["kernel"] and made.why["kernel"].startswith(
+        ("does not link: ", "the unit kernel exports no compute")
+    )
     arms = made.arms(grad=False)
-    assert "compute" not in arms and {"iterator", "memory", "boundary", "replica"} <= set(arms)
-    assert arms["iterator"](50) > 0
+    assert "alone: compute" not in arms and {"alone: iterator", "laps: whole", "replica"} <= set(arms)
+    made._with_laps("whole", replica.PLANS["whole"], 50)
+    assert "compute" not in made._best["whole"][1] and made._best["whole"][1]["iterator"] > 0
 
 
 def test_a_header_that_moved_costs_its_own_stage_and_names_it(copied, compiled):
@@ -302,7 +386,7 @@ def test_without_a_compiler_nothing_is_built_and_what_is_cached_is_not_used(copi
     assert compiled == [] and not status.available and not status.cached and status.built == ()
     assert "ONE_ADD_NO_COMPILER=1" in status.why
     with pytest.raises(ProbeError, match="ONE_ADD_NO_COMPILER=1"):
-        probe.library(Unit("driver"))
+        probe.Probe((Unit("driver"),))
     found = price(grad=True)
     assert list(missing(found)) == IDS and all(why.strip() for why in missing(found).values())
     assert {"view alive", "result dropped", "python call", "without grad"} <= set(found.arms)

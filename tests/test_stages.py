@@ -18,7 +18,11 @@ from utils.model.readings import Receipt
 
 IDS = [s["id"] for s in yaml.safe_load((paths.DATA / "stages.yml").read_text(encoding="utf-8"))["stages"]]
 # What a step holds beside or instead of its own name, where another stage prices a part of it.
-HOLDS = {"autograd_checks": ("hops", "copies_held", "checks"), "wrapped_output": ("output", "wrapping")}
+HOLDS = {
+    "autograd_checks": ("hops", "copies_held", "checks"),
+    "wrapped_output": ("output", "free_memory", "wrapping"),
+    "output": ("output", "free_memory"),
+}
 
 
 def price(**options) -> Receipt:
@@ -39,8 +43,7 @@ def receipts(built) -> dict[bool, Receipt]:
 
 @pytest.fixture(scope="module")
 def bench(built):
-    a, b = torch.rand(1), torch.rand(1)
-    return replica.Replica("cpu", a, b).arms(grad=False), (a, b)
+    return replica.Replica("cpu", torch.rand(1), torch.rand(1))
 
 
 @pytest.fixture
@@ -69,9 +72,8 @@ def counted(pieces) -> Counter:
     """How often each elementary step is in the sum of the stages: what is taken off counts down."""
     total: Counter = Counter()
     for piece in pieces:
-        for segment, sign in [(piece.of, 1), *((name, -1) for name in piece.less)]:
-            timed = replica.PLANS[segment].timed if segment in replica.PLANS else {segment}
-            for step in timed:
+        for keys, sign in ((piece.of, 1), (piece.less, -1)):
+            for step in (s for key in keys for s in key.split("/")[-1].removeprefix("alone: ").split("+")):
                 for part in HOLDS.get(step, (step,)):
                     total[part] += sign
     return total
@@ -83,8 +85,8 @@ def test_every_stage_is_priced_once_in_the_order_of_the_list():
 
 def test_nothing_is_counted_twice():
     total = counted(stages.PIECES)
-    assert {part: n for part, n in total.items() if n != 1} == {"copies_held": 0}
-    assert {"boundary", "parse", "gil_release", "copies", "gil_take", "hops", "checks", "node"} < set(total)
+    assert {part: n for part, n in total.items() if n != 1} == {"copies_held": 0, "free_memory": 0}
+    assert {"outside", "parse", "gil_release", "copies", "gil_take", "hops", "checks", "node", "memory"} < set(total)
 
 
 @pytest.mark.parametrize("stage", ["autograd_key", "wrap_free"])
@@ -98,14 +100,20 @@ def test_counting_a_part_that_another_stage_counts_is_seen(stage):
 def test_every_step_comes_from_a_unit_that_is_built_and_every_plan_knows_its_steps():
     built = {u.source for u in probe.units("cpu")}
     assert set(replica.UNIT_OF.values()) <= built
-    for name, plan in replica.PLANS.items():
-        assert plan.timed <= set(plan.steps) <= set(replica.UNIT_OF), name
+    for name, plan in {**replica.PLANS, "padded": replica.PADDED}.items():
+        assert {step for lap in plan for step in lap} <= set(replica.UNIT_OF), name
     assert {u.source for u in probe.units("cuda")} == built
     assert all((probe.SOURCES / f"{source}.cpp").exists() for source in built)
 
 
-def test_adjacent_timed_steps_share_one_pair_of_readings():
-    assert replica.Plan(("a", "b", "c", "d"), frozenset("abd")).pairs == 2
+def test_every_lap_that_prices_a_stage_or_a_rung_is_taken_by_some_plan():
+    taken = {f"{name}/{'+'.join(lap)}" for name, plan in replica.PLANS.items() for lap in plan} | {"whole/outside"}
+    needed = {key for p in stages.PIECES for key in (*p.of, *p.less, *(p.bracket or ()))} | {key for key, _ in stages.RUNGS}
+    assert {key for key in needed if not key.startswith("alone: ")} <= taken
+    alone = {name for p in stages.PIECES for name in p.alone} | {
+        k.removeprefix("alone: ") for k in needed if k.startswith("alone: ")
+    }
+    assert alone <= set(replica.ALONE) | {"outside"}
 
 
 # ------------------------------------------------------------------------------------------------ live
@@ -157,24 +165,23 @@ def test_another_device_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("stage", "rises", "stay"),
-    [
-        ("autograd_key", "autograd_checks", ("parse", "iterator", "memory")),
-        ("allocator", "memory", ("parse", "iterator", "output")),
-    ],
+    ("stage", "plan", "rises"),
+    [("autograd_key", "checks", "autograd_checks"), ("allocator", "output", "memory")],
 )
-def test_a_planted_cost_is_in_its_own_segment_and_in_no_other(bench, stage, rises, stay):
-    arms, _ = bench
+def test_a_planted_cost_is_in_its_own_lap_and_in_no_other(bench, stage, plan, rises):
+    def laps() -> dict[str, float]:
+        bench.keep(-1)
+        for _ in range(7):
+            bench._with_laps(plan, replica.PLANS[plan], 200)
+        return {lap: s / 200 * 1e9 for lap, s in bench._best[plan][1].items()}
 
-    def ns(name: str) -> float:
-        return min(arms[name](200) for _ in range(7)) / 200 * 1e9
-
-    before = {name: ns(name) for name in (rises, *stay)}
+    before = laps()
     with plants.planted(stage, 20_000):
-        during = {name: ns(name) for name in (rises, *stay)}
-    assert during[rises] - before[rises] > 15_000
-    assert max(during[name] - before[name] for name in stay) < 5_000
-    assert ns(rises) < 15_000  # gone again
+        during = laps()
+    rose = {lap: during[lap] - ns for lap, ns in before.items()}
+    assert rose.pop(rises) > 15_000
+    assert max(rose.values()) < 5_000
+    assert laps()[rises] < 15_000  # gone again
 
 
 def test_a_cost_can_only_be_planted_where_there_is_a_plant():
@@ -209,7 +216,7 @@ def test_a_unit_that_does_not_compile_costs_its_own_stage_and_no_other(built, tm
     real = probe._object
     lost = tmp_path / "tensor_iterator.failed"
     lost.write_text("/usr/include/x.h:3:1: error: the header moved\n")
-    monkeypatch.setattr(probe, "_object", lambda u: tmp_path / "none.so" if u.source == "tensor_iterator" else real(u))
+    monkeypatch.setattr(probe, "_object", lambda u: tmp_path / "none.o" if u.source == "tensor_iterator" else real(u))
     monkeypatch.setattr(probe, "_failure", lambda u: lost if u.source == "tensor_iterator" else tmp_path / "no")
     receipt = price()
     missing = {s.stage: s.why_missing for s in receipt.stages if s.isolate is None}
@@ -229,9 +236,10 @@ def test_a_failing_unit_does_not_stop_the_others_and_neither_is_compiled_twice(o
     status = probe.build_probe("cpu", lambda done, text: told.append((done, text)))
     assert status.built == ("good",) and status.cached and "bad" in status.why
     assert told[-1][0] == 1.0 and len(told) == 2
-    assert probe.function(both[0], "answer")(None, 1) == 42.0
+    made = probe.Probe(both)
+    assert made.function("good", "answer")(None, 1) == 42.0
     with pytest.raises(probe.ProbeError, match="no such header any more"):
-        probe.function(both[1], "answer")
+        made.function("bad", "answer")
     monkeypatch.setattr(probe, "_compile", lambda unit: pytest.fail(f"{unit.name} was compiled again"))
     assert probe.build_probe("cpu").cached
 

@@ -1,11 +1,11 @@
-"""The compiled probe: one small shared object per C++ unit of `csrc/`, built once, cached, and loaded by ctypes.
+"""The compiled probe: one C++ unit of `csrc/` a stage, each compiled by itself, linked together, and loaded by ctypes.
 
 A unit that does not compile or load (a header moved, a symbol gone) loses its own stage and nothing else: what went wrong is
 kept beside the cached objects and told in words. Nothing here measures; `utils.measure.stages` says what is run and why.
 
-Cache: `paths.cache()/probe/UNIT-KEY.so`, where KEY hashes the unit's source and the local headers it includes, the flags, and
-the versions of torch, Python and the compiler. Objects are built under another name and moved into place, so that two
-processes may build at once.
+Cache: `paths.cache()/probe/UNIT-KEY.o`, where KEY hashes the unit's source and the local headers it includes, the flags, and
+the versions of torch, Python and the compiler. Files are made under another name and moved into place, so that two processes
+may build at once.
 """
 
 from __future__ import annotations
@@ -105,36 +105,89 @@ def build_probe(device: str = "cpu", progress: Progress | None = None, *, only: 
     return probe_status(device)
 
 
-def function(unit: Unit, name: str, result=ctypes.c_double, arguments=(ctypes.c_void_p, ctypes.c_int64)):
-    """The C function `name` of a built unit, ready to be called with the GIL held. Raises ProbeError saying why there is none."""
-    found = getattr(library(unit), name)
-    found.restype, found.argtypes = result, list(arguments)
-    return found
-
-
 class ProbeError(RuntimeError):
-    """A unit of the probe is not there; the message is the reason, in words fit for a table."""
+    """A part of the probe is not there; the message is the reason, in words fit for a table."""
 
 
-def library(unit: Unit) -> ctypes.PyDLL:
-    """The loaded unit. Raises ProbeError when it was not built, or when it does not load (a symbol this torch lacks)."""
-    if why := _no_compiler() or _no_headers(unit.device):
-        raise ProbeError(why)
-    path = _object(unit)
-    if not path.exists():
-        failed = _failure(unit)
-        raise ProbeError(_first_error(failed.read_text()) if failed.exists() else "not compiled yet")
-    return _load(str(path))
+class Probe:
+    """The loaded probe of a device: one shared object, linked of the units that compiled. `why` says what is missing.
+
+    One object and not one a unit: pieces that lie scattered over a dozen libraries cost a pass of the replica 4 % more than
+    the op that they copy. Raises ProbeError when there is nothing to load.
+    """
+
+    def __init__(self, wanted: tuple[Unit, ...]):
+        if why := _no_compiler() or next(filter(None, (_no_headers(u.device) for u in wanted)), ""):
+            raise ProbeError(why)
+        self.why = {u.source: _why_missing(u) for u in wanted if not _object(u).exists()}
+        there = [u for u in wanted if _object(u).exists()]
+        self.library = None
+        while there and self.library is None:
+            self.library, bad = _loaded(there)
+            self.why |= bad
+            there = [u for u in there if u.source not in bad]
+        if self.library is None:
+            raise ProbeError(next(iter(self.why.values()), "not compiled yet"))
+
+    def function(self, source: str, name: str, result=ctypes.c_double, arguments=(ctypes.c_void_p, ctypes.c_int64)):
+        """The C function `name` of unit `source`, to be called with the GIL held. Raises ProbeError saying why there is none."""
+        if source in self.why:
+            raise ProbeError(self.why[source])
+        try:
+            found = getattr(self.library, name)
+        except AttributeError:
+            raise ProbeError(f"the unit {source} exports no {name}") from None
+        found.restype, found.argtypes = result, list(arguments)
+        return found
+
+
+def _loaded(there: list[Unit]) -> tuple[ctypes.PyDLL | None, dict[str, str]]:
+    """(the linked units, {}), or (None, which of them stand in the way and why): never neither."""
+    for fresh in (False, True):
+        try:
+            path = _link_once(there, fresh)
+            return _load(str(path)), {}
+        except subprocess.CalledProcessError as error:
+            bad = {u.source: f"does not link: {why}" for u in there if (why := _links_alone(u))}
+            return None, bad or {u.source: f"does not link: {_said(error.stderr)}" for u in there}
+        except OSError as error:
+            said = str(error).split(": ", 1)[-1].strip()
+        if symbol := re.search(r"undefined symbol: (\w+)", said):  # this torch lacks it: go on without the units that want it
+            bad = {u.source: f"does not load: {said}" for u in there if symbol[1].encode() in _object(u).read_bytes()}
+            if bad:
+                return None, bad
+    return None, {u.source: f"does not load: {said}" for u in there}
 
 
 @cache
 def _load(path: str) -> ctypes.PyDLL:
-    import torch  # noqa: F401  (its libraries must be in the process before the unit's references to them)
+    import torch  # noqa: F401  (its libraries must be in the process before the probe's references to them)
 
+    return ctypes.PyDLL(path)
+
+
+def _links_alone(unit: Unit) -> str:
+    """What the linker says of this unit alone; "" when it has nothing to say."""
     try:
-        return ctypes.PyDLL(path)
-    except OSError as error:
-        raise ProbeError(f"does not load: {str(error).split(':', 1)[-1].strip()}") from None
+        _link_once([unit])
+    except subprocess.CalledProcessError as error:
+        return _said(error.stderr)
+    return ""
+
+
+def _link_once(there: list[Unit], fresh: bool = False) -> Path:
+    """The shared object of these units, linked where it is not in the cache (`fresh`: anew). Raises CalledProcessError."""
+    objects = [_object(u) for u in there]
+    device = "cuda" if any(u.device == "cuda" for u in there) else "cpu"
+    command = [*_cxx().split(), "-shared", *map(str, objects), *_link(device)]
+    digest = hashlib.sha256("\n".join([*(o.name for o in objects), *_link(device)]).encode()).hexdigest()[:16]
+    path = _folder() / f"probe-{digest}.so"
+    if fresh or not path.exists():
+        with tempfile.TemporaryDirectory(dir=_folder()) as scratch:
+            out = Path(scratch) / "probe.so"
+            subprocess.run([*command, "-o", str(out)], capture_output=True, text=True, timeout=COMPILE_S, check=True)
+            os.replace(out, path)
+    return path
 
 
 # ------------------------------------------------------------------------------------------------ compiling
@@ -143,10 +196,10 @@ def _load(path: str) -> ctypes.PyDLL:
 def _compile(unit: Unit) -> None:
     """Compile one unit into its place in the cache, or leave the compiler's message there."""
     with tempfile.TemporaryDirectory(dir=_folder()) as scratch:
-        out = Path(scratch) / "unit.so"
+        out = Path(scratch) / "unit.o"
         try:
             run = subprocess.run(
-                [*_command(unit), str(SOURCES / f"{unit.source}.cpp"), "-o", str(out), *_link(unit.device)],
+                [*_command(unit), "-c", str(SOURCES / f"{unit.source}.cpp"), "-o", str(out)],
                 capture_output=True,
                 text=True,
                 timeout=COMPILE_S,
@@ -170,7 +223,10 @@ def _command(unit: Unit) -> list[str]:
     include = [*cpp_extension.include_paths(), sysconfig.get_paths()["include"]]
     if unit.device == "cuda":
         include += [str(p) for p in _cuda_include()]
-    flags = ["-std=c++20", "-O2", "-fPIC", "-shared", "-w", f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}"]
+    # As torch's release wheels are built, as far as code inlined from its headers depends on it: without NDEBUG each handle and
+    # each dispatch checks itself, which made the two hops look 70 ns dear instead of 42. No PLT: one jump to torch, not two.
+    flags = ["-std=c++20", "-O2", "-DNDEBUG", "-fPIC", "-fvisibility-inlines-hidden", "-fno-plt", "-w"]
+    flags.append(f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}")
     if unit.device == "cuda":
         flags.append("-DONE_ADD_CUDA")
     return [*_cxx().split(), *flags, *(f"-I{p}" for p in include)]
@@ -220,10 +276,14 @@ def _no_headers(device: str) -> str:
     return "" if _cuda_include() else "CUDA's headers are missing: install the CUDA toolkit (nvcc)"
 
 
-def _first_error(message: str) -> str:
-    """The first line in which the compiler names an error, without folders."""
+def _why_missing(unit: Unit) -> str:
+    return f"does not compile: {_said(_failure(unit).read_text())}" if _failure(unit).exists() else "not compiled yet"
+
+
+def _said(message: str) -> str:
+    """The first line in which a compiler or linker names an error, without folders."""
     lines = [line for line in message.splitlines() if "error" in line] or message.splitlines() or ["the compiler said nothing"]
-    return "does not compile: " + re.sub(r"(/[^\s:]*/)([^/\s:]+)", r"\2", lines[0]).strip()[:200]
+    return re.sub(r"(/[^\s:]*/)([^/\s:]+)", r"\2", lines[0]).strip()[:200]
 
 
 # ------------------------------------------------------------------------------------------------ the cache
@@ -234,7 +294,7 @@ def _folder() -> Path:
 
 
 def _object(unit: Unit) -> Path:
-    return _folder() / f"{unit.name}-{_key(unit, SOURCES)}.so"
+    return _folder() / f"{unit.name}-{_key(unit, SOURCES)}.o"
 
 
 def _failure(unit: Unit) -> Path:
@@ -250,9 +310,7 @@ def _key(unit: Unit, sources: Path) -> str:
         digest.update(text.encode())
     cuda = torch.version.cuda if unit.device == "cuda" else ""
     abi = sysconfig.get_config_var("EXT_SUFFIX")
-    digest.update(
-        "\n".join([*_command(unit), *_link(unit.device), torch.__version__, str(cuda), str(abi), _compiler_version()]).encode()
-    )
+    digest.update("\n".join([*_command(unit), torch.__version__, str(cuda), str(abi), _compiler_version()]).encode())
     return digest.hexdigest()[:16]
 
 

@@ -3,24 +3,23 @@
 A piece repeated in a loop of its own has the CPU's front end to itself: its code stays decoded, its branches predicted. In the
 op it shares them with all the other pieces. On an AMD Zen 3 the pieces' prices alone added up to 62 % of the op, and putting
 16 kB of idle instructions into the loop of the iterator's set-up raised its price by half. So a pass of the replica runs every
-piece once, in the op's order, inside a `+` of Python; the clock (the CPU's time-stamp counter) is held around one of them.
+piece once, in the op's order, inside a `+` of Python, and takes laps: the CPU's time-stamp counter is read between the pieces.
 
-`PLANS` says for each segment which steps a pass runs and which of them are timed. Steps are C++ objects of `csrc/`.
+`PLANS` says which steps a pass runs and where its laps end. Some passes hold another step in a piece's place: what the piece
+is made of, or the real op entered further down (the ladder). Steps are C++ objects of `csrc/`.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from utils.measure import seams
-from utils.measure.probe import ProbeError, function, units
+from utils.measure.probe import Probe, ProbeError, units
 from utils.measure.python_arms import adding
+from utils.model.readings import Reading
 
-WHOLE = ("parse", "gil_release", "autograd_real", "iterator", "memory", "compute", "gil_take", "wrapped_output")
-BACKEND = ("iterator", "memory", "compute")
 # Where each step comes from: the C++ unit that exports it.
 UNIT_OF = {
     "nothing": "driver",
@@ -37,6 +36,7 @@ UNIT_OF = {
     "memory": "allocator",
     "compute": "kernel",
     "output": "output_tensor",
+    "free_memory": "output_tensor",
     "wrapped_output": "wrap_free",
     "wrapped_real_output": "wrap_free",
     "entry_glue": "python_boundary",
@@ -47,78 +47,60 @@ UNIT_OF = {
     "kernel_entry": "ladder",
     "empty": "ladder",
 }
+NEEDS_GRAD = ("node",)
+# The op's pieces in the op's order. autograd_real is the dispatcher's two hops with the registered Autograd kernel between.
+WHOLE = ("parse", "gil_release", "autograd_real", "iterator", "memory", "compute", "gil_take", "wrapped_output")
+WARM_UP = 50  # passes before the laps of a block count
+
+LAPS = "laps: "  # the arms that take laps
+
+Block = tuple[float, dict[str, float], int]  # seconds of the passes, of that by lap, how many passes
+Plan = tuple[tuple[str, ...], ...]  # laps, each the steps that it spans; a lap is named by them: "hops+copies_held"
 
 
-@dataclass(frozen=True)
-class Plan:
-    """The steps of one pass, and which of them the clock is held around; adjacent timed steps share one pair of readings."""
-
-    steps: tuple[str, ...]
-    timed: frozenset[str]
-
-    @property
-    def pairs(self) -> int:
-        """Pairs of clock readings in a pass."""
-        marks = [s in self.timed for s in self.steps]
-        return sum(now and not before for before, now in zip([False, *marks], marks, strict=False))
+def _plan(**instead: str) -> Plan:
+    """WHOLE with some pieces replaced by the laps of a text: "hops copies" are two laps, "hops+copies" is one, "" none."""
+    text = " ".join(instead.get(piece, piece) for piece in WHOLE)
+    return tuple(tuple(lap.split("+")) for lap in text.split())
 
 
-def _plan(timed: str, **instead: tuple[str, ...]) -> Plan:
-    """WHOLE with some steps replaced (`step=(new, …)`), and the space-separated steps of `timed` timed."""
-    steps = tuple(s for old in WHOLE for s in instead.get(old, (old,)))
-    wanted = frozenset(timed.split())
-    if missing := wanted - set(steps):
-        raise ValueError(f"{', '.join(sorted(missing))}: timed, but not in the plan {steps}")
-    return Plan(steps, wanted)
-
-
-def _rung(step: str, below: bool = False) -> Plan:
-    """An entry point of the real op in the place of what it contains; the steps that stay use the process's own allocator."""
-    gone = dict.fromkeys(BACKEND, ())
-    return _plan(
-        step, **gone, autograd_real=("autograd_real", step) if below else (step,), wrapped_output=("wrapped_real_output",)
-    )
+def _rung(step: str, below_autograd: bool = False) -> Plan:
+    """An entry point of the real op in the place of what it contains; the pieces that stay use the process's own allocator."""
+    dispatch = f"autograd_real {step}" if below_autograd else step
+    return _plan(autograd_real=dispatch, iterator="", memory="", compute="", wrapped_output="wrapped_real_output")
 
 
 PLANS: dict[str, Plan] = {
-    "pair": _plan("nothing", autograd_real=("nothing", "autograd_real")),
-    "parse": _plan("parse"),
-    "handles": _plan("gil_release copies gil_take", autograd_real=("hops", "copies")),
-    "copies": _plan("copies", autograd_real=("hops", "copies")),
-    "copies_held": _plan("copies_held", autograd_real=("hops", "copies_held")),
-    "hops": _plan("hops", autograd_real=("hops", "copies")),
-    "autograd_real": _plan("autograd_real"),
-    "autograd_checks": _plan("autograd_checks", autograd_real=("autograd_checks",)),
-    "node": _plan("node", autograd_real=("hops", "copies", "node")),
-    "iterator": _plan("iterator"),
-    "memory": _plan("memory"),
-    "compute": _plan("compute"),
-    "output": _plan("output", memory=("memory", "output"), wrapped_output=()),
-    "wrapped_output": _plan("wrapped_output"),
-    "entry_glue": _plan("entry_glue", wrapped_output=("wrapped_output", "entry_glue")),
-    "number_add": Plan(("number_add",), frozenset({"number_add"})),
-    "method": Plan(("method",), frozenset({"method"})),
+    "whole": _plan(),
+    "parts": _plan(autograd_real="hops copies"),
+    "node": _plan(autograd_real="hops copies node"),
+    "checks": _plan(autograd_real="autograd_checks"),
+    "unchecked": _plan(autograd_real="hops+copies_held"),
+    "output": _plan(memory="memory output", wrapped_output=""),
+    "glue": _plan(wrapped_output="wrapped_output entry_glue"),
+    "number_add": (("number_add",),),
+    "method": (("method",),),
     "call": _rung("call"),
     "below_autograd": _rung("below_autograd"),
-    "kernel_entry": _rung("kernel_entry", below=True),
-    "empty": _rung("empty", below=True),
+    "kernel_entry": _rung("kernel_entry", below_autograd=True),
+    "empty": _rung("empty", below_autograd=True),
 }
-INSIDE = Plan(WHOLE, frozenset(WHOLE))  # all of it timed as one: what is left of the pass is the Python boundary
+PADDED: Plan = tuple((step,) for piece in WHOLE for step in (piece, "nothing"))
 # The same pieces, each in a tight loop of its own.
 ALONE: dict[str, tuple[str, ...]] = {
     "parse": ("parse",),
     "handles": ("gil_release", "copies", "gil_take"),
-    "copies_held": ("copies_held",),
     "hops": ("hops",),
-    "autograd_checks": ("autograd_checks",),
+    "checks": ("autograd_checks",),
+    "unchecked": ("hops", "copies_held"),
     "node": ("node",),
     "iterator": ("iterator",),
     "memory": ("memory",),
     "compute": ("compute",),
     "output": ("output",),
+    "free_memory": ("free_memory",),
     "wrapped_output": ("wrapped_output",),
 }
-NEEDS_GRAD = ("node",)
 
 
 class Inputs(ctypes.Structure):
@@ -130,125 +112,159 @@ class Inputs(ctypes.Structure):
 class Replica:
     """The replica for two tensors on one device. `why` names, for each C++ unit that is missing, the reason.
 
-    Raises ProbeError when not even the driver is there (no compiler).
+    `arms(grad)` are for `stopwatch.interleave`, with `keep` as its `after_round`; `readings` then gives the laps. Raises
+    ProbeError when not even the driver is there (no compiler).
     """
 
     def __init__(self, device: str, a, b):
         if not seams.has_impl_address():
             raise ProbeError("this torch does not give out the address of a tensor, so the probe cannot borrow its inputs")
-        self.inputs = Inputs(a, b, seams.impl_address(a), seams.impl_address(b))
-        self.units = {unit.source: unit for unit in units(device)}
-        self.why: dict[str, str] = {}
-        driver = self.units["driver"]
-        pointer, number, count = ctypes.c_void_p, ctypes.c_double, ctypes.c_int
-        self._new = function(driver, "plan_new", pointer, ())
-        self._add = function(driver, "plan_add", count, (pointer, pointer, count, count))
-        self._free = function(driver, "plan_free", count, (pointer,))
-        self._start = function(driver, "plan_start", count, (pointer,))
-        self._stop = function(driver, "plan_stop", number, (pointer,))
-        self._loop = function(driver, "plan_loop", number, (pointer, ctypes.c_int64))
-        self._pass = ctypes.cast(function(driver, "plan_pass", None, (pointer,)), pointer)
+        self._probe = Probe(units(device))
+        self.why = dict(self._probe.why)
+        self._inputs = Inputs(a, b, seams.impl_address(a), seams.impl_address(b))
+        pointer, number, flag = ctypes.c_void_p, ctypes.c_double, ctypes.c_int
+        self._new = self._c("plan_new", pointer)
+        self._add = self._c("plan_add", flag, pointer, pointer, flag)
+        self._free, self._begin, self._end, self._start = (
+            self._c(f"plan_{name}", flag, pointer) for name in ("free", "begin", "end", "start")
+        )
+        self._stop = self._c("plan_stop", flag, pointer, pointer)
+        self._loop = self._c("plan_loop", number, pointer, ctypes.c_int64, flag)
+        plain, timed = (ctypes.cast(self._c(name, None, pointer), pointer) for name in ("plan_pass", "plan_timed_pass"))
+        self._passes = {False: plain, True: timed}
+        self._best: dict[str, Block] = {}
+        self._kept: dict[str, list[Block]] = {}
         self._python_loop, self._inside = self._boundary(a + b)
-        self._make = {}
+        self._make: dict[str, Callable] = {}
         for step, source in UNIT_OF.items():
-            self._try(step, source)
+            if source not in self.why:
+                self._try(step, source)
+
+    def _c(self, name: str, result, *arguments):
+        return self._probe.function("driver", name, result, arguments)
 
     def _boundary(self, result):
-        """A loop of n Python `+` whose inside is a pass, and the function that sets that inside; None without the unit."""
-        unit = self.units["python_boundary"]
+        """A loop of n Python `+` whose inside is a pass, and the function that sets that inside; (None, None) without it."""
         try:
-            base = function(unit, "boundary_type", ctypes.py_object, (ctypes.py_object,))(result)
-            inside = function(unit, "boundary_inside", ctypes.c_int, (ctypes.c_void_p, ctypes.c_void_p))
-        except ProbeError as error:
-            self.why[unit.source] = str(error)
+            base = self._probe.function("python_boundary", "boundary_type", ctypes.py_object, (ctypes.py_object,))(result)
+            inside = self._probe.function("python_boundary", "boundary_inside", ctypes.c_int, (ctypes.c_void_p, ctypes.c_void_p))
+        except ProbeError:
             return None, None
         addend = type("Addend", (base,), {})
-        self.addends = (addend(), addend())
-        return adding(*self.addends), inside
+        self._addends = (addend(), addend())
+        self._glue_inputs = Inputs(*self._addends, None, None)
+        return adding(*self._addends), inside
 
     def _try(self, step: str, source: str) -> None:
-        """Keep the function that makes `step`, if it is there and a step made by it runs."""
-        if source in self.why:
-            return
+        """Keep the function that makes `step`, if one can be made; else the reason costs its unit, and only that."""
         try:
-            make = function(self.units[source], step, ctypes.c_void_p, (ctypes.c_void_p,))
-            make_free = make(ctypes.addressof(self._inputs_of(step)))
-            plan = self._new()
-            self._add(plan, make_free, 0, 0)
-            self._free(plan)
-            self._make[step] = make
-        except ProbeError as error:
-            self.why[source] = str(error)
-        except RuntimeError as error:
-            self.why[source] = f"does not run: {str(error).splitlines()[0]}"
+            self._make[step] = self._probe.function(source, step, ctypes.c_void_p, (ctypes.c_void_p,))
+            with self._ready(((step,),)):
+                pass
+        except RuntimeError as error:  # a ProbeError too
+            self._make.pop(step, None)
+            self.why[source] = str(error).splitlines()[0]
 
-    def _inputs_of(self, step: str) -> Inputs:
-        if step == "entry_glue":
-            self._glue_inputs = Inputs(*self.addends, None, None)
-            return self._glue_inputs
-        return self.inputs
-
-    def has(self, *steps: str) -> bool:
+    def _has(self, *steps: str) -> bool:
         return all(s in self._make for s in steps)
 
     @contextmanager
-    def _ready(self, plan: Plan) -> Iterator[int]:
-        """A plan in C++ from which steps that are missing here are left out, begun; ended and freed afterwards."""
-        steps = [s for s in plan.steps if s in self._make]
-        marks = [s in plan.timed for s in steps]
-        made = self._new()
+    def _ready(self, plan: Plan) -> Iterator[tuple[int, list[str]]]:
+        """(the plan in C++, its steps' lap names, "" where none ends). Laps with a step that is missing here are left out."""
+        made, names = self._new(), []
         try:
-            for i, step in enumerate(steps):
-                opens = marks[i] and not (i and marks[i - 1])
-                closes = marks[i] and not (i + 1 < len(steps) and marks[i + 1])
-                self._add(made, self._make[step](ctypes.addressof(self._inputs_of(step))), opens, closes)
-            yield made
+            for lap in plan:
+                if self._has(*lap):
+                    for i, step in enumerate(lap):
+                        inputs = self._glue_inputs if step == "entry_glue" else self._inputs
+                        last = i == len(lap) - 1
+                        self._add(made, self._make[step](ctypes.addressof(inputs)), last)
+                        names.append("+".join(lap) if last else "")
+            yield made, names
         finally:
             self._free(made)
 
-    def passes(self, plan: Plan, n: int) -> tuple[float, float]:
-        """(seconds that n passes took, seconds of that in the timed steps). The loop is Python's where the boundary is there."""
-        with self._ready(plan) as made:
-            self._start(made)
+    def _run(self, plan: Plan, n: int, timed: bool) -> tuple[float, dict[str, float]]:
+        """(seconds that n passes took, seconds of that by lap). The loop is Python's where the boundary is there."""
+        with self._ready(plan) as (made, names):
+            self._begin(made)
             try:
-                if self._inside is None:
-                    whole = self._loop(made, n) * 1e-9
-                else:
-                    self._inside(self._pass, made)
-                    whole = self._python_loop(n)
+                if self._inside is not None:
+                    self._inside(self._passes[timed], made)
+                loop = self._python_loop or (lambda n: self._loop(made, n, timed) * 1e-9)
+                loop(WARM_UP)
+                self._start(made)
+                whole = loop(n)
+                laps = (ctypes.c_double * len(names))()
+                self._stop(made, laps)
+                return whole, {name: ns * 1e-9 for name, ns in zip(names, laps, strict=True) if name}
             finally:
-                timed = self._stop(made) * 1e-9
                 if self._inside is not None:
                     self._inside(None, None)
-            return whole, timed
+                self._end(made)
 
-    def alone(self, steps: tuple[str, ...], n: int) -> float:
+    def _alone(self, steps: tuple[str, ...], n: int) -> float:
         """Seconds that n runs of the steps took, in a C++ loop of their own."""
-        with self._ready(Plan(steps, frozenset())) as made:
-            self._start(made)
+        with self._ready((steps,)) as (made, _):
+            self._begin(made)
             try:
-                return self._loop(made, n) * 1e-9
+                self._loop(made, WARM_UP, False)
+                return self._loop(made, n, False) * 1e-9
             finally:
-                self._stop(made)
+                self._end(made)
 
     def arms(self, grad: bool) -> dict[str, Callable[[int], float]]:
-        """An arm for each segment that can be timed here, by name; "alone: …" for the tight loops.
-
-        "replica" is the whole pass, untimed; "boundary" what a pass takes outside its steps.
-        """
-        arms: dict[str, Callable[[int], float]] = {}
+        """Arms that return the seconds of n passes: "replica" and "padded replica" plainly, "laps: …" with laps, "alone: …"."""
+        arms: dict[str, Callable[[int], float]] = {
+            "replica": lambda n: self._run(PLANS["whole"], n, timed=False)[0],
+            "padded replica": lambda n: self._run(PADDED, n, timed=False)[0],
+        }
         for name, plan in PLANS.items():
-            if self.has(*plan.timed) and (grad or name not in NEEDS_GRAD):
-                arms[name] = lambda n, plan=plan: self.passes(plan, n)[1]
+            if grad or not any(step in NEEDS_GRAD for lap in plan for step in lap):
+                arms[f"{LAPS}{name}"] = lambda n, name=name, plan=plan: self._with_laps(name, plan, n)
+        if self._python_loop is not None:
+            arms["alone: outside"] = self._python_loop
         for name, steps in ALONE.items():
-            if self.has(*steps) and (grad or name not in NEEDS_GRAD):
-                arms[f"alone: {name}"] = lambda n, steps=steps: self.alone(steps, n)
-        arms["replica"] = lambda n: self.passes(Plan(WHOLE, frozenset()), n)[0]
-        if self._inside is not None:
-            arms["boundary"] = self._outside
-            arms["alone: boundary"] = self._python_loop
+            if self._has(*steps) and (grad or name not in NEEDS_GRAD):
+                arms[f"alone: {name}"] = lambda n, steps=steps: self._alone(steps, n)
         return arms
 
-    def _outside(self, n: int) -> float:
-        whole, inside = self.passes(INSIDE, n)
-        return whole - inside
+    def _with_laps(self, name: str, plan: Plan, n: int) -> float:
+        whole, laps = self._run(plan, n, timed=True)
+        if name not in self._best or whole < self._best[name][0]:
+            self._best[name] = (whole, laps, n)
+        return whole
+
+    def keep(self, round_: int) -> None:
+        """After a round of the race: of each plan's stretches the least disturbed one is the block's, as for any other arm."""
+        if round_ >= 0:
+            for name, block in self._best.items():
+                self._kept.setdefault(name, []).append(block)
+        self._best.clear()
+
+    def readings(self, plain: Mapping[str, Reading], loop_ns: float) -> dict[str, Reading]:
+        """Every lap as "plan/lap" in ns a pass, and "whole/outside": what a pass takes outside its laps.
+
+        `plain` are the readings of the arms, `loop_ns` the empty Python loop. What a pass takes longer with laps than without
+        is the price of reading the clock, and what it takes longer with a step that does nothing after each piece is that of
+        running a step: both come off every lap in equal parts.
+        """
+        samples: dict[str, list[float]] = {}
+        for plan, blocks in self._kept.items():
+            for whole, laps, n in blocks:
+                for lap, s in laps.items():
+                    samples.setdefault(f"{plan}/{lap}", []).append(s * 1e9 / n)
+                if plan == "whole" and self._python_loop is not None:
+                    samples.setdefault("whole/outside", []).append((whole - sum(laps.values())) * 1e9 / n - loop_ns)
+        off = self.clock_ns(plain) + self._running_ns(plain)
+        calls = {plan: blocks[0][2] for plan, blocks in self._kept.items()}
+        return {key: Reading(key, tuple(s), calls[key.split("/")[0]]).minus(off) for key, s in samples.items()}
+
+    def clock_ns(self, plain: Mapping[str, Reading]) -> float:
+        """What one reading of the clock adds to a pass (0 where it hides behind other work, as it mostly does)."""
+        laps = len(self._kept["whole"][0][1])
+        return max(0.0, (plain[f"{LAPS}whole"].ns - plain["replica"].ns) / (laps + 1))
+
+    def _running_ns(self, plain: Mapping[str, Reading]) -> float:
+        """What running one step adds to a pass."""
+        return max(0.0, (plain["padded replica"].ns - plain["replica"].ns) / len(WHOLE))

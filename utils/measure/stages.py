@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from utils.measure import python_arms
 from utils.measure.probe import ProbeError, ProbeStatus, build_probe, probe_status, units
 from utils.measure.python_arms import AGAIN, LOOP, WHOLE
-from utils.measure.replica import PLANS, UNIT_OF, Replica
+from utils.measure.replica import LAPS, UNIT_OF, WARM_UP, Replica
 from utils.measure.stopwatch import QUEUE_CALLS, interleave
 from utils.model.readings import LadderGroup, Reading, Receipt, StagePrice
 
@@ -36,36 +36,41 @@ BLOCK_MS = 2.0
 
 @dataclass(frozen=True)
 class Piece:
-    """How a stage is priced: the segment `of` of the replica, less the segments in `less`, which other stages count.
+    """How a stage is priced: the laps `of` of the replica, less the readings `less`, which hold what other stages count.
 
-    Where two segments bracket the stage, their difference `bracket[0] - bracket[1]` is shown beside it and used for nothing.
+    A lap is "plan/steps" (`replica.PLANS`). `alone` names the same in tight loops: the first counts, the others come off.
+    Where two laps bracket the stage, their difference `bracket[0] - bracket[1]` is shown beside it and used for nothing.
     """
 
     stage: str
-    of: str
+    of: tuple[str, ...]
     less: tuple[str, ...] = ()
+    alone: tuple[str, ...] = ()
     bracket: tuple[str, str] | None = None
 
 
+FREE = "alone: free_memory"  # what memory free of charge costs all the same
 PIECES = (
-    Piece("python_boundary", "boundary"),
-    Piece("arg_parser", "parse"),
-    Piece("dispatcher_hop", "hops"),
-    Piece("autograd_key", "autograd_checks", ("hops", "copies_held")),
-    Piece("autograd_node", "node", bracket=("autograd_real", "autograd_checks")),
-    Piece("handle_copies_gil", "handles"),
-    Piece("tensor_iterator", "iterator"),
-    Piece("allocator", "memory", bracket=("empty", "output")),
-    Piece("output_tensor", "output", bracket=("empty", "memory")),
-    Piece("wrap_free", "wrapped_output", ("output",)),
-    Piece("kernel", "compute"),
+    Piece("python_boundary", ("whole/outside",), alone=("outside",)),
+    Piece("arg_parser", ("whole/parse",), alone=("parse",)),
+    Piece("dispatcher_hop", ("parts/hops",), alone=("hops",)),
+    Piece("autograd_key", ("checks/autograd_checks",), ("unchecked/hops+copies_held",), ("checks", "unchecked")),
+    Piece("autograd_node", ("node/node",), alone=("node",), bracket=("whole/autograd_real", "checks/autograd_checks")),
+    Piece("handle_copies_gil", ("parts/gil_release", "parts/copies", "parts/gil_take"), alone=("handles",)),
+    Piece("tensor_iterator", ("whole/iterator",), alone=("iterator",)),
+    Piece("allocator", ("whole/memory",), alone=("memory",), bracket=("empty/empty", "output/output")),
+    Piece("output_tensor", ("output/output",), (FREE,), ("output", "free_memory"), ("empty/empty", "whole/memory")),
+    Piece("wrap_free", ("whole/wrapped_output",), ("output/output",), ("wrapped_output", "output")),
+    Piece("kernel", ("whole/compute",), alone=("compute",)),
 )
+METHOD, CALL, ENTRY, EMPTY = "method/method", "call/call", "kernel_entry/kernel_entry", "empty/empty"
+GLUE, COPIES = "glue/entry_glue", "parts/copies"
 RUNGS = (
-    ("number_add", "PyNumber_Add"),
-    ("method", "THPVariable_add"),
-    ("call", "_ops::add_Tensor::call"),
-    ("below_autograd", "call below Autograd"),
-    ("kernel_entry", "at::{device}::add"),
+    ("number_add/number_add", "PyNumber_Add"),
+    (METHOD, "THPVariable_add"),
+    (CALL, "_ops::add_Tensor::call"),
+    ("below_autograd/below_autograd", "call below Autograd"),
+    (ENTRY, "at::{device}::add"),
 )
 
 
@@ -162,52 +167,43 @@ class _Bench:
         a, b = pair()
         self.kept = a + b  # with grad: the inputs' gradient accumulators live as long as some result does
         self.python = python_arms.make(a, b, pair(), pair(), grad)
-        self.replica: dict[str, Arm] = {}
+        self.replica: Replica | None = None
         try:
-            replica = Replica(device, a, b)
-            self.replica = replica.arms(grad)
-            self.why = replica.why
+            self.replica = Replica(device, a, b)
+            self.why = self.replica.why
         except ProbeError as error:
             self.why = dict.fromkeys(UNIT_OF.values(), str(error))
         self.faults: Counter[str] = Counter()
 
     def race(self, blocks: int, seed: int | None, progress: Progress | None) -> dict[str, Reading]:
-        """All arms in one interleaved loop, in ns a call: the empty loop off the Python arms, the clock off the segments."""
-        plain = {**self.python, **self.replica}
+        """All arms in one interleaved loop, and the laps of the replica; ns a call, the empty Python loop taken off."""
+        plain = {**self.python, **(self.replica.arms(self.grad) if self.replica else {})}
         arms = {name: self._watched(name, arm) for name, arm in plain.items()}
         readings = interleave(
-            arms, blocks=blocks, block_ms=BLOCK_MS, seed=seed, progress=progress, calls=self._calls(plain), at_most_s=40.0
+            arms,
+            blocks=blocks,
+            block_ms=BLOCK_MS,
+            seed=seed,
+            progress=progress,
+            calls={name: self._calls(name, arm) for name, arm in plain.items()},
+            at_most_s=40.0,
+            after_round=self.replica.keep if self.replica else None,
         )
-        loop, pair = readings[LOOP].ns, readings["pair"].ns if "pair" in readings else 0.0
-        out = {}
-        for name, r in readings.items():
-            if name in PLANS:
-                off = pair * PLANS[name].pairs
-            elif name == "boundary":  # the pass was timed from inside, so one reading of the clock's two is outside
-                off = pair + loop
-            else:
-                off = loop if name in self.python and name != LOOP or name in ("replica", "alone: boundary") else 0.0
-            out[name] = r if name == "pair" else r.minus(off)
-        return out
+        loop = readings[LOOP].ns
+        in_c = [n for n in readings if n.startswith("alone: ") and n != "alone: outside"]
+        out = {name: r if name == LOOP or name in in_c else r.minus(loop) for name, r in readings.items()}
+        return {**out, **self.replica.readings(out, loop)} if self.replica else out
 
-    def _calls(self, arms: Mapping[str, Arm]) -> dict[str, int]:
-        """Calls a block. A segment is a part of the pass it is timed in, so its own seconds cannot set them.
+    def _calls(self, name: str, arm: Arm) -> int:
+        """Calls a block: of 2 ms, or of half a ms for what is shown beside and added to nothing.
 
         On CUDA no block launches more than the queue takes without pushing back.
         """
-        calls = {}
-        for name, arm in arms.items():
-            if name in self.replica and not name.startswith("alone: "):
-                arm, ms = arms["replica"], BLOCK_MS
-            elif name in (WHOLE, AGAIN, LOOP):
-                ms = BLOCK_MS
-            else:
-                ms = BLOCK_MS / 4  # shown beside, added to nothing
-            arm(100)
-            calls[name] = max(1, round(ms * 1e-3 * 100 / min(arm(100), arm(100))))
-            if self.device == "cuda" and (name in self.replica or name in python_arms.LAUNCHES):
-                calls[name] = min(calls[name], QUEUE_CALLS)
-        return calls
+        added = name in (WHOLE, AGAIN, LOOP, "replica", "padded replica") or name.startswith(LAPS)
+        arm(100)
+        calls = max(1, round((BLOCK_MS if added else BLOCK_MS / 4) * 1e-3 * 100 / max(1e-9, min(arm(100), arm(100)))))
+        launches = name in python_arms.LAUNCHES or name not in self.python
+        return min(calls, QUEUE_CALLS) if self.device == "cuda" and launches else calls
 
     def _watched(self, name: str, arm: Arm) -> Arm:
         """The arm with an empty queue before and after (CUDA), and its page faults counted; both outside its clock."""
@@ -220,6 +216,8 @@ class _Bench:
         def run(n: int) -> float:
             if synchronise:
                 synchronise()
+            if name in self.python:
+                arm(WARM_UP)
             before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
             took = arm(n)
             self.faults[name] += resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
@@ -236,7 +234,7 @@ class _Bench:
             if piece.stage == "autograd_node" and not self.grad:
                 continue
             reading, difference = _less(readings, piece.of, piece.less), None
-            alone = _less(readings, f"alone: {piece.of}", tuple(f"alone: {n}" for n in piece.less))
+            alone = _less(readings, (f"alone: {piece.alone[0]}",), tuple(f"alone: {n}" for n in piece.alone[1:]))
             if piece.bracket and all(name in readings for name in piece.bracket):
                 difference = readings[piece.bracket[0]].ns - readings[piece.bracket[1]].ns
             why = "" if reading else self._why(piece)
@@ -253,9 +251,8 @@ class _Bench:
 
     def _why(self, piece: Piece) -> str:
         """Why a stage has no price: the first unit it needs that is missing."""
-        needed = ["python_boundary"] if piece.of == "boundary" else []
-        for segment in (piece.of, *piece.less):
-            needed += [UNIT_OF[s] for s in sorted(PLANS[segment].timed)] if segment in PLANS else []
+        steps = [step for key in (*piece.of, *piece.less) for step in key.split("/")[-1].removeprefix("alone: ").split("+")]
+        needed = [UNIT_OF.get(step, "python_boundary") for step in steps]  # what is outside the steps is the boundary's
         missing = [u for u in needed if u in self.why]
         return f"{missing[0]}: {self.why[missing[0]]}" if missing else "not measured"
 
@@ -289,17 +286,21 @@ class _Bench:
             if many
             else "page faults: none to speak of in any arm"
         ]
-        if "pair" in readings:
-            notes.append(f"reading the clock twice inside a pass takes {readings['pair'].ns:.1f} ns, already taken off")
+        if self.replica:
+            rebuilt, clock = readings["replica"].ns, self.replica.clock_ns(readings)
+            notes.append(
+                f"rebuilt from its pieces the op takes {rebuilt:,.0f} ns; a reading of the clock adds {clock:.1f}, taken off"
+            )
         notes += [f"{unit} is missing: {why}" for unit, why in self.why.items()]
         return tuple(notes)
 
 
-def _less(readings: Mapping[str, Reading], name: str, off: tuple[str, ...]) -> Reading | None:
-    """A segment with others taken off; None when one of them was not measured."""
-    if name not in readings or any(n not in readings for n in off):
+def _less(readings: Mapping[str, Reading], names: tuple[str, ...], off: tuple[str, ...]) -> Reading | None:
+    """Laps of one plan, added block by block, with others taken off; None when one of them was not measured."""
+    if any(n not in readings for n in (*names, *off)):
         return None
-    return readings[name].minus(sum(readings[n].ns for n in off))
+    first, samples = readings[names[0]], zip(*(readings[n].samples for n in names), strict=True)
+    return Reading(names[0], tuple(map(sum, samples)), first.calls_per_block).minus(sum(readings[n].ns for n in off))
 
 
 def _named(reading: Reading, name: str) -> Reading:
@@ -314,22 +315,22 @@ def _groups(
 ) -> tuple[LadderGroup, ...]:
     """Each step of the ladder beside the isolates that should fill it; a step whose parts were not all measured is left out."""
     ns = {name: r.ns for name, r in readings.items()} | {name: price for name, price in stages.items() if price is not None}
-    if "entry_glue" in ns and "python_boundary" in ns:
-        ns["slots"] = ns["python_boundary"] - ns["entry_glue"]
-    if "handles" in ns and "copies" in ns:
-        ns["front_end_copies"] = ns["handles"] - ns["copies"]
+    if GLUE in ns and "python_boundary" in ns:
+        ns["slots"] = ns["python_boundary"] - ns[GLUE]
+    if COPIES in ns and "handle_copies_gil" in ns:
+        ns["front_end_copies"] = ns["handle_copies_gil"] - ns[COPIES]
     entry = f"at::{device}::add"
     node = [("autograd_node", "autograd_node")] if grad else []
     same = [(s, s) for s in ("tensor_iterator", "allocator", "output_tensor", "kernel")]
     # name, the rungs' titles and keys, and of each stage the part that lies between them
     steps = [
-        ("slots and arguments", ("Python", WHOLE), ("THPVariable_add", "method"), [("python_boundary", "slots")]),
+        ("slots and arguments", ("Python", WHOLE), ("THPVariable_add", METHOD), [("python_boundary", "slots")]),
         (
             "front end",
-            ("THPVariable_add", "method"),
-            ("_ops::add_Tensor::call", "call"),
+            ("THPVariable_add", METHOD),
+            ("_ops::add_Tensor::call", CALL),
             [
-                ("python_boundary", "entry_glue"),
+                ("python_boundary", GLUE),
                 ("arg_parser", "arg_parser"),
                 ("handle_copies_gil", "front_end_copies"),
                 ("wrap_free", "wrap_free"),
@@ -337,12 +338,12 @@ def _groups(
         ),
         (
             "dispatch and autograd",
-            ("_ops::add_Tensor::call", "call"),
-            (entry, "kernel_entry"),
-            [("dispatcher_hop", "dispatcher_hop"), ("autograd_key", "autograd_key"), ("handle_copies_gil", "copies"), *node],
+            ("_ops::add_Tensor::call", CALL),
+            (entry, ENTRY),
+            [("dispatcher_hop", "dispatcher_hop"), ("autograd_key", "autograd_key"), ("handle_copies_gil", COPIES), *node],
         ),
-        ("output", ("making the output", "empty"), None, same[1:3]),
-        ("C++ kernel entry", (entry, "kernel_entry"), None, same),
+        ("output", ("making the output", EMPTY), None, same[1:3]),
+        ("C++ kernel entry", (entry, ENTRY), None, same),
     ]
     groups = []
     for name, upper, lower, parts in steps:

@@ -57,6 +57,7 @@ def interleave(
     at_most_s: float | None = 60.0,
     stretches: int = STRETCHES,
     pair: tuple[str, str] | None = None,
+    after_round: Callable[[int], None] | None = None,
 ) -> dict[str, Reading]:
     """Time all `arms` in one loop of `blocks` rounds, each round one block of every arm, in a new random order.
 
@@ -67,6 +68,8 @@ def interleave(
     `at_most_s` seconds, fewer blocks are run (never fewer than 10). `seed` repeats an order. `pair` names two arms of the same
     code: after `blocks` rounds the loop goes on, to three times as many at most, until the standard error of their ratio is
     below 1 %. (The rule looks at the scatter, never at the difference itself, which would flatter the A/A error.)
+    `after_round` is called after each recorded round with its number, and with -1 after the warm-up, for arms that keep more
+    of a block than its seconds.
     Returns one `Reading` (ns a call, block by block) for each arm.
 
     Raises ValueError without arms or blocks or for an unknown pair, MeasurementError when an arm raises (it names the arm)
@@ -90,6 +93,8 @@ def interleave(
         one_round = sum(_run(name, arm, share[name]) * times[name] for name, arm in arms.items())
         in_time = MOST_CALLS if at_most_s is None else max(10, int(at_most_s / max(one_round, 1e-9)))
         blocks, most_blocks = min(blocks, in_time), min(LONGER * blocks, in_time)
+        if after_round:
+            after_round(-1)
         samples: dict[str, list[float]] = {name: [] for name in arms}
         for i, order in enumerate(_schedule(times, most_blocks, random.Random(seed))):
             if i >= blocks and (pair is None or (i % 10 == 0 and ratio_error(*(samples[n] for n in pair)) < SETTLED)):
@@ -102,6 +107,8 @@ def interleave(
                 block[name] = min(took, block.get(name, took))
             for name, took in block.items():
                 samples[name].append(took * 1e9 / share[name])
+            if after_round:
+                after_round(i)
     if progress:
         progress(1.0, "measured")
     return {name: Reading(name, tuple(s), share[name] * times[name]) for name, s in samples.items()}

@@ -11,6 +11,17 @@ struct Output final : Step {
   void end() override { make.end(); }
   void run() override { kept = make(); }
 };
+
+// The memory free of charge, for what it costs all the same.
+struct FreeMemory final : Step {
+  Borrowed a;
+  alignas(64) char blocks[256];
+  FreeOfCharge fake;
+  c10::DataPtr kept;
+  explicit FreeMemory(const Inputs& in) : a(in.a_impl), fake(nullptr, blocks, a->device()) {}
+  void run() override { kept = static_cast<c10::Allocator&>(fake).allocate(4); }
+};
 } // namespace
 
 EXPORT_STEP(output, Output)
+EXPORT_STEP(free_memory, FreeMemory)

@@ -193,7 +193,7 @@ def _groups(prices: dict[str, float], device: str, rng: random.Random) -> tuple[
     output = {s: prices[s] for s in ("allocator", "output_tensor")}
     front = {"python_boundary": 0.37 * boundary, "handle_copies_gil": 0.55 * copies}
     steps = [
-        ("slots and arguments", "Python", "THPVariable_add", {"python_boundary": 0.63 * boundary}),
+        ("slots and arguments", "PyNumber_Add", "THPVariable_add", {"python_boundary": 0.63 * boundary}),
         (
             "front end",
             "THPVariable_add",

@@ -1,6 +1,6 @@
 // What every unit of the probe shares: the inputs, a step, and how a unit hands its steps out.
 //
-// A step is one piece of `c = a + b`, ready to be run over and over; `driver.cpp` runs a list of them and holds the clock.
+// A step is one piece of `c = a + b`, ready to be run over and over; `driver.cpp` runs a list of them and reads the clock between them.
 // A unit exports each of its steps as `Step* NAME(const Inputs*)`; nullptr with a Python exception set when it cannot be made.
 #pragma once
 #include <Python.h>

@@ -278,7 +278,7 @@ def test_a_flat_curve_and_a_warm_first_call_are_red():
 @pytest.mark.parametrize("stage", ["tensor_iterator", "autograd_node", "kernel"])
 def test_a_stage_that_is_cheaper_in_its_place_than_alone_is_red(stage):
     receipt = make_receipt("cpu", stage == "autograd_node")
-    dear = tuple(replace(s, alone_ns=1.6 * s.ns + 20) if s.stage == stage else s for s in receipt.stages)
+    dear = tuple(replace(s, alone_ns=1.5 * (s.ns + 0.03 * receipt.total_ns)) if s.stage == stage else s for s in receipt.stages)
     expect(f"stages.{stage}", receipt)
     with pytest.raises(ExpectationError, match=f"{stage} costs .* in its place, but .* alone"):
         expect(f"stages.{stage}", replace(receipt, stages=dear))
@@ -395,7 +395,7 @@ def test_the_error_says_what_was_measured_the_range_the_noise_and_the_causes():
         expect("stages.sum", slow)
     text = str(caught.value)
     assert text.startswith("✘ stages.sum (the prices of all stages, added up, over the end-to-end price) on cpu-x86-64:")
-    assert "expected 0.8 to 1.02" in text and "widened by" in text and "the range: 94 to 99 %" in text
+    assert "expected 0.8 to 1.02" in text and "widened by" in text and "the range: 94 to 101 %" in text
     assert text.count("\n  - ") == len(expected._metric("stages.sum")["causes"])
 
 

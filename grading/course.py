@@ -1,0 +1,45 @@
+"""Where the course's labs are, and nbgrader pointed at them or at a temporary course of one lab."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from utils.paths import REPO
+
+SOLUTIONS = REPO / "solutions"
+LABS = REPO / "labs"
+WORK = REPO / "work"
+
+
+def labs() -> list[str]:
+    """The labs there are, by name: every folder of solutions/ with a notebook of its own name."""
+    return sorted(path.stem for path in SOLUTIONS.glob("*/*.ipynb") if path.stem == path.parent.name)
+
+
+def source(lab: str) -> Path:
+    """The notebook that is the source of `lab`."""
+    return SOLUTIONS / lab / f"{lab}.ipynb"
+
+
+def copy_source(lab: str, root: Path) -> None:
+    """Put the source of `lab` into the course folder `root`, as nbgrader expects it there."""
+    shutil.copytree(SOLUTIONS / lab, root / "solutions" / lab, ignore=shutil.ignore_patterns("wrong", ".ipynb_checkpoints"))
+
+
+def nbgrader(root: Path):
+    """nbgrader's API on the course folder `root`, with the settings of nbgrader_config.py and nothing of the user's own."""
+    from nbgrader.apps import NbGraderAPI
+    from nbgrader.coursedir import CourseDirectory
+    from traitlets.config.loader import PyFileConfigLoader
+
+    tools = str(Path(sys.executable).parent)  # nbgrader starts `alembic` by its bare name, and this may run from no active venv
+    if tools not in os.environ.get("PATH", "").split(os.pathsep):
+        os.environ["PATH"] = os.pathsep.join([tools, os.environ.get("PATH", "")])
+    config = PyFileConfigLoader("nbgrader_config.py", path=str(REPO)).load_config()
+    config.CourseDirectory.root = str(root)
+    (root / "work").mkdir(parents=True, exist_ok=True)
+    config.CourseDirectory.db_url = f"sqlite:///{root / 'work' / 'gradebook.db'}"
+    return NbGraderAPI(CourseDirectory(config=config), config=config)

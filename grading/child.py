@@ -1,7 +1,8 @@
-"""`python -m grading.child ROOT LAB`: what runs apart from the grader: nbgrader on a temporary course of one lab and one submission.
+"""`python -m grading.child ROOT LAB`: what runs apart from the grader: nbgrader on a temporary course of one lab.
 
-Expects the source in ROOT/solutions/LAB and the submission in ROOT/work/submitted/one/LAB. Writes ROOT/scores.json: the scores from
-nbgrader's gradebook, or {"error": why}. A process of its own, so that a time limit can end it with all that it started.
+Expects the source in ROOT/solutions/LAB and each submission in ROOT/work/submitted/NAME/LAB. Writes ROOT/scores.json: by NAME
+the scores from nbgrader's gradebook, or {"error": why}. A process of its own, so that a time limit can end it with all that
+it started.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from grading import course
@@ -16,42 +18,45 @@ from grading.release import NotReleased, generate
 from grading.score import Score
 from utils.labs import cells
 
-STUDENT = "one"
-MARK = "\x1b["
+
+class NotGraded(RuntimeError):
+    """nbgrader could not run a notebook to its end; the message says why."""
 
 
 def main(root: Path, lab: str) -> int:
+    told: dict[str, dict] = {}
+    names = sorted(path.name for path in (root / "work" / "submitted").iterdir())
     try:
         generate(lab, root)
-        told = {"scores": [score.to_dict() for score in _autograded(root, lab)]}
     except NotReleased as error:
-        told = {"error": str(error)}
+        told = dict.fromkeys(names, {"error": str(error)})
+        names = []
+    for name in names:
+        try:
+            told[name] = {"scores": [score.to_dict() for score in _autograded(root, lab, name)]}
+        except NotGraded as error:
+            told[name] = {"error": str(error)}
     (root / "scores.json").write_text(json.dumps(told), encoding="utf-8")
-    return "error" in told
+    return 0
 
 
-def _autograded(root: Path, lab: str) -> list[Score]:
+def _autograded(root: Path, lab: str, name: str) -> list[Score]:
+    """The scores of submission `name`, in the order of the lab's cells."""
     from nbgrader.api import Gradebook
 
     api = course.nbgrader(root)
-    done = api.autograde(lab, STUDENT, force=True, create=True)
+    done = api.autograde(lab, name, force=True, create=True)
     if not done["success"]:
-        raise NotReleased(_reason(done))
-    graded = root / "work" / "autograded" / STUDENT / lab / f"{lab}.ipynb"
-    said = {known.id: _error(cell) for cell, known in _with_ids(cells.read(graded))}
+        raise NotGraded(_reason(done))
+    graded = cells.read(root / "work" / "autograded" / name / lab / f"{lab}.ipynb")
+    said = {known.id: _error(cell) for cell, known in _with_ids(graded)}
     with Gradebook(api.coursedir.db_url, api.coursedir.course_id) as gradebook:
-        notebook = gradebook.find_submission_notebook(lab, lab, STUDENT)
-        found = {
-            grade.name: Score(
-                grade.name,
-                None if grade.auto_score is None else float(grade.auto_score),
-                float(grade.max_score_gradecell),
-                said.get(grade.name, ""),
-            )
-            for grade in notebook.grades
-        }
-    order = [cell.id for cell in cells.known(cells.read(graded)) if cell.grade]
-    return [found[name] for name in [*order, *sorted(found.keys() - set(order))]]
+        found = {grade.name: grade for grade in gradebook.find_submission_notebook(lab, lab, name).grades}
+        return [
+            Score(cell.id, found[cell.id].auto_score, float(found[cell.id].max_score_gradecell), said.get(cell.id, ""))
+            for cell in cells.known(cells.read(course.source(lab)))
+            if cell.grade
+        ]
 
 
 def _reason(done: dict) -> str:
@@ -59,10 +64,10 @@ def _reason(done: dict) -> str:
     log = f"{done.get('error') or ''}\n{done.get('log') or ''}"
     if "DeadKernelError" in log or "Kernel died" in log:
         return "the kernel died while it ran the notebook (out of memory, or a cell ended it)"
-    return "\n".join(line for line in log.strip().splitlines()[-15:])
+    return "\n".join(log.strip().splitlines()[-15:])
 
 
-def _with_ids(nb: dict):
+def _with_ids(nb: dict) -> Iterator[tuple[dict, cells.LabCell]]:
     for cell in nb["cells"]:
         for known in cells.known({"cells": [cell]}):
             yield cell, known

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -17,6 +18,15 @@ WORK = REPO / "work"
 def labs() -> list[str]:
     """The labs there are, by name: every folder of solutions/ with a notebook of its own name."""
     return sorted(path.stem for path in SOLUTIONS.glob("*/*.ipynb") if path.stem == path.parent.name)
+
+
+def named(said: str) -> str | None:
+    """The lab that is meant by its name, its number or "lab1"; None when there is none, or more than one."""
+    if said in labs():
+        return said
+    number = re.fullmatch(r"(?:lab)?0*(\d+)", said.strip().lower())
+    found = [lab for lab in labs() if number and re.match(rf"lab0*{number[1]}(?!\d)", lab)]
+    return found[0] if len(found) == 1 else None
 
 
 def source(lab: str) -> Path:

@@ -1,7 +1,7 @@
-"""Grades a notebook inside this process in a fraction of a second: for the catalogue of wrong answers, never for a learner's work.
+"""Grades a notebook inside this process in a fraction of a second: for the catalogue of wrong answers, never for a learner.
 
-Runs the lab's own cells of a rebuilt notebook in one fresh namespace; a test earns its points when it raises nothing. No kernel, no
-limit of time or memory, no wall to this process. tests/test_grading.py proves on some that nbgrader says the same.
+Runs the lab's own cells of a rebuilt notebook in one fresh namespace; a test earns its points when it raises nothing. No kernel,
+no limit of time or memory, no wall to this process. tests/test_grading.py proves on some that nbgrader says the same.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """`python -m grading.grade LAB NOTEBOOK`: grades one notebook with nbgrader and prints the points of each graded cell.
 
-The submission is put back into its lab's shape (grading/rebuild.py), then nbgrader runs it in a temporary course, in a process of its
-own and under a time limit, with a home and a Jupyter configuration of its own. The file that was handed in is only read. No wall
-stands around the learner's code yet beyond that: grade files of people you trust, or on a machine that may be lost.
+The submission is put back into its lab's shape (grading/rebuild.py), then nbgrader runs it in a temporary course, in a process
+of its own and under a time limit, with a home and a Jupyter configuration of its own. The file that was handed in is only read.
+No wall stands around the learner's code yet beyond that: grade files of people you trust, or on a machine that may be lost.
 
 Exit 0 when a score was found, whatever it is; 1 when grading failed; 2 for a path or a notebook that cannot be graded.
 """
@@ -22,7 +22,6 @@ from pathlib import Path
 import psutil
 
 from grading import course
-from grading.child import STUDENT
 from grading.rebuild import rebuilt
 from grading.score import Score, total
 from utils.labs import cells
@@ -52,28 +51,46 @@ class Graded:
 def grade(lab: str, notebook: Path, *, limit_s: float = LIMIT_S, keep: Path | None = None) -> Graded:
     """Grade `notebook` as `lab`. `keep` is where the graded notebook, with what its cells printed, is put.
 
-    Raises CannotGrade for an unknown lab or a file that is no notebook of it, GradingFailed when the run takes longer than `limit_s`
-    seconds, or its kernel dies.
+    `lab` is its name or number. Raises CannotGrade for an unknown lab or a file that is no notebook of it, GradingFailed when the
+    run takes longer than `limit_s` seconds, or its kernel dies.
     """
+    found = course.named(lab)
+    if found is None:
+        raise CannotGrade(f"there is no lab {lab!r}; there are: {', '.join(course.labs()) or 'none'}")
+    lab = found
     submission, source = _read(lab, notebook)
     damage = cells.damage(cells.known(source), cells.known(submission))
+    result = run(lab, {"submission": rebuilt(submission, source)}, limit_s=limit_s, keep=keep)["submission"]
+    if isinstance(result, str):
+        raise GradingFailed(result)
+    return Graded(notebook, lab, result, damage)
+
+
+def run(
+    lab: str, notebooks: dict[str, dict], *, limit_s: float = LIMIT_S, keep: Path | None = None
+) -> dict[str, tuple[Score, ...] | str]:
+    """Let nbgrader grade rebuilt `notebooks` (by a name for each) as `lab`, one after the other in one child process.
+
+    Returns by name the scores, or why the notebook could not be run. `keep` is where the last one's graded notebook is put.
+    Raises GradingFailed when all together take longer than `limit_s` seconds.
+    """
     with tempfile.TemporaryDirectory(prefix="one-add-grade-", ignore_cleanup_errors=True) as folder:
         root = Path(folder)
         course.copy_source(lab, root)
-        to_grade = root / "work" / "submitted" / STUDENT / lab / f"{lab}.ipynb"
-        to_grade.parent.mkdir(parents=True)
-        to_grade.write_text(json.dumps(rebuilt(submission, source)), encoding="utf-8")
-        scores = _in_a_child(root, lab, limit_s)
-        if keep is not None:
+        for name, nb in notebooks.items():
+            to_grade = root / "work" / "submitted" / name / lab / f"{lab}.ipynb"
+            to_grade.parent.mkdir(parents=True)
+            to_grade.write_text(json.dumps(nb), encoding="utf-8")
+        told = _in_a_child(root, lab, limit_s)
+        graded = root / "work" / "autograded" / list(notebooks)[-1] / lab / f"{lab}.ipynb"
+        if keep is not None and graded.exists():
             keep.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(root / "work" / "autograded" / STUDENT / lab / f"{lab}.ipynb", keep)
-    return Graded(notebook, lab, scores, damage)
+            shutil.copy(graded, keep)
+    return {name: one.get("error") or tuple(Score(**score) for score in one["scores"]) for name, one in told.items()}
 
 
 def _read(lab: str, notebook: Path) -> tuple[dict, dict]:
     """(the submission, the source) as JSON data."""
-    if lab not in course.labs():
-        raise CannotGrade(f"there is no lab {lab!r}; there are: {', '.join(course.labs()) or 'none'}")
     try:
         submission = cells.read(notebook)
     except cells.NoNotebook as error:
@@ -82,13 +99,16 @@ def _read(lab: str, notebook: Path) -> tuple[dict, dict]:
     ids = {cell.id for cell in cells.known(submission)}
     own = {cell.id for cell in cells.known(source) if cell.grade or cell.solution}
     if not ids & own:
-        others = [other for other in course.labs() if ids & {c.id for c in cells.known(cells.read(course.source(other))) if c.grade}]
+        others = [
+            other for other in course.labs() if ids & {c.id for c in cells.known(cells.read(course.source(other))) if c.grade}
+        ]
         hint = f"; it looks like {others[0]}" if others else " (was its nbgrader metadata stripped?)"
         raise CannotGrade(f"{notebook}: holds no graded cell of {lab}{hint}")
     return submission, source
 
 
-def _in_a_child(root: Path, lab: str, limit_s: float) -> tuple[Score, ...]:
+def _in_a_child(root: Path, lab: str, limit_s: float) -> dict[str, dict]:
+    """What grading/child.py told about the course in `root`, by the name of the submission."""
     env = {
         **os.environ,
         "ONE_ADD_REPO": str(course.REPO),
@@ -118,10 +138,7 @@ def _in_a_child(root: Path, lab: str, limit_s: float) -> tuple[Score, ...]:
     told = root / "scores.json"
     if not told.is_file():
         raise GradingFailed("the grading process ended without a result:\n" + "\n".join(printed.splitlines()[-15:]))
-    result = json.loads(told.read_text(encoding="utf-8"))
-    if "error" in result:
-        raise GradingFailed(result["error"])
-    return tuple(Score(**score) for score in result["scores"])
+    return json.loads(told.read_text(encoding="utf-8"))
 
 
 def _end(child: subprocess.Popen) -> None:
@@ -148,7 +165,12 @@ def table(graded: Graded) -> str:
     rows = [(s.id, "by hand" if s.points is None else f"{s.points:g}", f"{s.most:g}", _short(s.said)) for s in graded.scores]
     waiting = sum(s.most for s in graded.scores if s.points is None)
     most = sum(s.most for s in graded.scores)
-    lines = [f"Graded {graded.file} as {graded.lab}", "", tabulate(rows, ["cell", "points", "of", "why"], disable_numparse=True), ""]
+    lines = [
+        f"Graded {graded.file} as {graded.lab}",
+        "",
+        tabulate(rows, ["cell", "points", "of", "why"], disable_numparse=True),
+        "",
+    ]
     lines.append(
         f"total {total(graded.scores):g} of {most:g}" + (f", {waiting:g} of them still to be graded by hand" if waiting else "")
     )
@@ -162,7 +184,7 @@ def _short(text: str, width: int = 90) -> str:
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m grading.grade", description=__doc__.splitlines()[0])
-    parser.add_argument("lab", help=f"one of: {', '.join(course.labs())}")
+    parser.add_argument("lab", help=f"its name or number; there are: {', '.join(course.labs())}")
     parser.add_argument("notebook", type=Path, help="the file that was handed in")
     parser.add_argument("--limit", type=float, default=LIMIT_S, metavar="S", help="seconds the whole may take (300)")
     parser.add_argument("--keep", type=Path, metavar="FILE", help="where to put the notebook as graded, with its outputs")

@@ -1,7 +1,7 @@
 """A submission put back into the shape of its lab before it is graded: what the grade hangs on comes from the source.
 
-A learner's file decides nothing but its answers. Points, roles, tests and locked cells are the source's again; lost tests are put back
-where they belong; of copied cells the last counts, as in nbgrader. In front of each test the lab's imports run again, so that
+A learner's file decides nothing but its answers. Points, roles, tests and locked cells are the source's again; lost tests are put
+back where they belong; of copied cells the last counts, as in nbgrader. In front of each test the lab's imports run again, so that
 a name that was redefined by accident, or `strict` by intent, does not decide either.
 """
 
@@ -79,12 +79,12 @@ def _put_back(there: list[dict], wanted: dict[str, dict]) -> None:
 
 
 def _imports_again(there: list[dict], wanted: dict[str, dict]) -> list[dict]:
-    locked = [cells.source(c) for i, c in wanted.items() if i == "imports"]
-    text = STRICT_AGAIN + "\n".join(locked)
+    """The cells with one more in front of each test: `strict` as it is in its file, and the lab's imports."""
+    again = STRICT_AGAIN + "\n".join(cells.source(cell) for cell_id, cell in wanted.items() if cell_id == "imports")
     out = []
     for cell in there:
         known = cells.known({"cells": [cell]})
         if known and known[0].test:
-            out.append({"cell_type": "code", "metadata": {BEFORE_A_TEST: True}, "source": text, "outputs": [], "execution_count": None})
+            out.append(_without_outputs({"cell_type": "code", "metadata": {BEFORE_A_TEST: True}, "source": again}))
         out.append(cell)
     return out

@@ -1,7 +1,7 @@
 """`python -m grading.release [LAB …]`: the student editions, generated from solutions/ into labs/ by nbgrader.
 
-Beside each lab stands `handed_out.json`, its graded cells as released: `check_my_lab()` compares with it, because a learner may well
-work in the lab's own file. Such a file is never overwritten unseen: answers found in it are kept in work/answers/ first.
+Beside each lab stands `handed_out.json`, its graded cells as released: `check_my_lab()` compares with it, because a learner may
+well work in the lab's own file. Such a file is never overwritten unseen: answers found in it are kept in work/answers/ first.
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ def keep_answers(lab: str) -> Path | None:
         return None
     try:
         stubs = {cell.id: cell.source for cell in cells.released(lab) if cell.solution}
-        answered = [c.id for c in cells.known(cells.read(path)) if c.solution and c.source.rstrip() != stubs.get(c.id, "").rstrip()]
+        answered = [
+            c.id for c in cells.known(cells.read(path)) if c.solution and c.source.rstrip() != stubs.get(c.id, "").rstrip()
+        ]
     except cells.NoNotebook:
         answered = ["unreadable"]
     if not answered:

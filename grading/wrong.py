@@ -1,22 +1,18 @@
 """The catalogue of wrong answers: small committed changes to a lab's solution, each with the points that it must lose, and why.
 
-`solutions/<lab>/wrong/<id>.yml` (schema: utils/data/schema/wrong_answer.json): what it says, the misconception behind it, the test
-cells it loses, and its changes: a text of a solution cell that occurs there exactly once, and what stands there instead.
+`solutions/<lab>/wrong/<id>.yml` (schema: utils/data/schema/wrong_answer.json): what it says, the misconception behind it, the
+test cells it loses, and its changes: a text of a solution cell that occurs there exactly once, and what stands there instead.
 """
 
 from __future__ import annotations
 
 import copy
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
-import jsonschema
-import yaml
-
 from grading import course
 from utils.labs import cells
-from utils.paths import DATA
+from utils.model import schemas
 
 
 @dataclass(frozen=True)
@@ -51,15 +47,14 @@ class Wrong:
 
 
 def catalogue(lab: str) -> list[Wrong]:
-    """All wrong answers of `lab`, by name. Raises ValueError for a file that its schema refuses."""
+    """All wrong answers of `lab`, by name. Raises schemas.SchemaError, with the file's name, for one that its schema refuses."""
     return [_load(path, lab) for path in sorted((course.SOLUTIONS / lab / "wrong").glob("*.yml"))]
 
 
 def _load(path: Path, lab: str) -> Wrong:
-    data = yaml.safe_load(path.read_text(encoding="utf-8"))
-    schema = json.loads((DATA / "schema" / "wrong_answer.json").read_text(encoding="utf-8"))
+    data = schemas.read_yaml(path)
     try:
-        jsonschema.validate(data, schema)
-    except jsonschema.ValidationError as error:
-        raise ValueError(f"{lab}/{path.name}: {error.message}") from error
+        schemas.validate("wrong_answer", data)
+    except schemas.SchemaError as error:
+        raise schemas.SchemaError(f"{lab}/{path.name}: {error}") from None
     return Wrong(path.stem, lab, data["says"], data["misconception"], tuple(data["loses"]), tuple(data["changes"]))

@@ -50,9 +50,14 @@ def a_results_file() -> dict:
     return {"format": results.FORMAT, "version": 1, "rows": [row], "predictions": [guess]}
 
 
+def a_wrong_answer() -> dict:
+    return copy.deepcopy(schemas.read_yaml(sorted((paths.REPO / "solutions").glob("*/wrong/*.yml"))[0]))
+
+
 SAMPLES = {
     "recording": a_recording,
     "results": a_results_file,
+    "wrong_answer": a_wrong_answer,
     **{kind: lambda kind=kind: committed(kind) for kind in schemas.FILES if kind != "devices"},
 }
 
@@ -114,6 +119,10 @@ DAMAGES = [
     ("misconceptions", "misconceptions[0].id", put("misconceptions", 0, "id", "Call Is Work")),
     ("glossary", "terms[0].definition", put("terms", 0, "definition", "short")),
     ("glossary", "terms[0]", put("terms", 0, "links", [])),
+    ("wrong_answer", "loses", put("loses", [])),
+    ("wrong_answer", "misconception", put("misconception", "Call Is Work")),
+    ("wrong_answer", "changes[0]", put("changes", 0, {"cell": "timed", "find": "x"})),
+    ("wrong_answer", "changes[0]", put("changes", 0, {"cell": "timed", "find": "x", "put": "y", "source": "z"})),
 ]
 
 

@@ -1,4 +1,4 @@
-"""The graded cells of a lab's notebook file: which are there, and which a learner lost, copied or edited. Plain JSON, no nbgrader."""
+"""The graded cells of a lab's notebook file: which are there, and which a learner lost, copied or edited. No nbgrader."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""`check_my_lab(lab)`, the last cell of each lab: counts the visible points, looks for lost or copied cells, says how to hand in.
+"""`check_my_lab(lab)`, the last cell of each lab: counts visible points, looks for lost or copied cells, says how to hand in.
 
-It needs nothing of nbgrader. The visible tests are the released ones, run again in a copy of the session's namespace, so a test cell
-that was edited or never run changes nothing. What it cannot see (hidden tests, written answers, an unsaved page), it says.
+It needs nothing of nbgrader. The visible tests are the released ones, run again in a copy of the session's namespace, so a test
+cell that was edited or never run changes nothing. What it cannot see (hidden tests, written answers, an unsaved page), it says.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ def check_my_lab(lab: str, notebook: str | os.PathLike | None = None) -> Table:
         if cell.test:
             said = verdict(cell, namespace)
             won += 0.0 if said else cell.points
-            rows.append({"part": cell.id, "points": f"{0 if said else cell.points:g} of {cell.points:g}", "visible": said or "pass"})
+            rows.append(
+                {"part": cell.id, "points": f"{0 if said else cell.points:g} of {cell.points:g}", "visible": said or "pass"}
+            )
         elif cell.by_hand:
             rows.append({"part": cell.id, "points": f"? of {cell.points:g}", "visible": "read and graded by a person"})
     most = sum(c.points for c in handed_out if c.test)
@@ -42,8 +44,8 @@ def check_my_lab(lab: str, notebook: str | os.PathLike | None = None) -> Table:
 
 
 _NOT_SEEN = (
-    "Not seen from here: the tests that run when you hand in (the same properties on other numbers), and whether everything runs from "
-    "top to bottom on a fresh kernel. Restart and run all to see that."
+    "Not seen from here: the tests that run when you hand in (the same properties on other numbers), and whether everything runs "
+    "from top to bottom on a fresh kernel. Restart and run all to see that."
 )
 
 
@@ -55,7 +57,7 @@ def _namespace() -> dict:
 
 
 def verdict(test: LabCell, namespace: dict) -> str:
-    """"" when the cell `test` passes on `namespace`, which it does not change; else why not, in one line."""
+    """ "" when the cell `test` passes on `namespace`, which it does not change; else why not, in one line."""
     try:
         with contextlib.redirect_stdout(io.StringIO()):
             exec(compile(test.source, f"<{test.id}>", "exec"), dict(namespace))  # noqa: S102  (the released test, no one else's)
@@ -88,8 +90,8 @@ def _about_the_file(handed_out: list[LabCell], named, namespace: dict) -> Iterat
         yield f"Damaged: {sentence}."
     if hurt:
         yield (
-            "Put it right: take a fresh copy of the lab, paste your answers into its cells and hand that in. A copied cell: delete "
-            "all but the one that counts."
+            "Put it right: take a fresh copy of the lab, paste your answers into its cells and hand that in. Of a copied cell "
+            "delete all but the one that you mean."
         )
     else:
         yield "Every graded cell is there, once, and unchanged."
@@ -103,4 +105,4 @@ def _unsaved(handed_in: list[LabCell], namespace: dict) -> Iterator[str]:
     ran = {str(source).rstrip() for source in namespace.get("In", ())}
     stale = [c.id for c in handed_in if c.solution and c.kind == "code" and c.source.rstrip() not in ran]
     if ran and stale:
-        yield f"The file's {', '.join(stale)} is not what this session ran: save the notebook and run that cell, then check again."
+        yield f"In the file {', '.join(stale)} is not what this session ran: save, run it, and check again."

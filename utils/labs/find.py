@@ -1,4 +1,4 @@
-"""Finds the notebook file of the running session: asked for by name, from Colab, VS Code or JupyterLab, or the one in this folder."""
+"""Finds the notebook of the running session: asked for by name, from Colab, VS Code or JupyterLab, or the one in this folder."""
 
 from __future__ import annotations
 

@@ -58,7 +58,12 @@ class Call:
 
 
 class Runner:
-    """A stopwatch that is right, for the exercises after the first: `runner(n)` is the ns of n calls; `asked` keeps every n."""
+    """A stopwatch that is right, for the exercises after the first: `runner(n)` is the ns of n calls; `asked` keeps every n.
+
+    Raises RuntimeError after `MOST` calls: who needs as many to find a number never finishes on a real machine.
+    """
+
+    MOST = 200_000
 
     def __init__(self, machine: Machine, call: Call):
         self._machine, self._call = machine, call
@@ -68,6 +73,10 @@ class Runner:
         if type(n) is not int or n < 1:
             raise ValueError(f"a block has at least one call, in whole numbers; this one was asked for {n!r}")
         self.asked.append(n)
+        if sum(self.asked) > self.MOST:
+            raise RuntimeError(
+                f"{len(self.asked):,} runs and {sum(self.asked):,} calls so far, and no end in sight: grow n faster"
+            )
         self._machine.synchronize()
         start = self._machine.now()
         for _ in range(n):
@@ -143,12 +152,11 @@ class RealMachine:
     """This computer, with a Machine's two methods; `add()` is one `a + b` of `n` random numbers, on a GPU where there is one."""
 
     def __init__(self, n: int = 1024):
-        import torch
+        import torch  # here: no point of the lab needs it, and it takes seconds
 
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
         self._wait = torch.cuda.synchronize if self.device == "cuda" else (lambda: None)
-        self._a, self._b = (torch.rand(n, device=self.device) for _ in range(2))
-        self._out = torch.rand(n, device=self.device)
+        self._a, self._b, self._out = (torch.rand(n, device=self.device) for _ in range(3))
         self._add = torch.add
 
     def now(self) -> int:

@@ -49,7 +49,7 @@ def kind(got, wanted: type | tuple[type, ...], why: str) -> bool:
 
 
 def raises(error: type[BaseException], call: Callable[[], object], why: str) -> bool:
-    """True when `call()` raises an `error`. Raises AssertionError saying `why` when it returns; NotImplementedError passes through."""
+    """True when `call()` raises an `error`, else AssertionError saying `why`. A NotImplementedError passes through."""
     try:
         got = call()
     except NotImplementedError:

@@ -27,7 +27,7 @@ def main(root: Path, lab: str) -> int:
     told: dict[str, dict] = {}
     names = sorted(path.name for path in (root / "work" / "submitted").iterdir())
     try:
-        generate(lab, root)
+        generate(lab, root, gradebook=True)
     except NotReleased as error:
         told = dict.fromkeys(names, {"error": str(error)})
         names = []

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
-import sys
 from pathlib import Path
 
 from utils.paths import REPO
@@ -39,17 +37,33 @@ def copy_source(lab: str, root: Path) -> None:
     shutil.copytree(SOLUTIONS / lab, root / "solutions" / lab, ignore=shutil.ignore_patterns("wrong", ".ipynb_checkpoints"))
 
 
-def nbgrader(root: Path):
-    """nbgrader's API on the course folder `root`, with the settings of nbgrader_config.py and nothing of the user's own."""
+def nbgrader(root: Path, *, gradebook: bool = True):
+    """nbgrader's API on the course folder `root`, with the settings of nbgrader_config.py and nothing of the user's own.
+
+    gradebook=False: generating notes nothing in a gradebook, so that none is needed.
+    """
+    import nbgrader.api
     from nbgrader.apps import NbGraderAPI
     from nbgrader.coursedir import CourseDirectory
     from traitlets.config.loader import PyFileConfigLoader
 
-    tools = str(Path(sys.executable).parent)  # nbgrader starts `alembic` by its bare name, and this may run from no active venv
-    if tools not in os.environ.get("PATH", "").split(os.pathsep):
-        os.environ["PATH"] = os.pathsep.join([tools, os.environ.get("PATH", "")])
+    nbgrader.api.get_alembic_version = _newest_schema
     config = PyFileConfigLoader("nbgrader_config.py", path=str(REPO)).load_config()
     config.CourseDirectory.root = str(root)
     (root / "work").mkdir(parents=True, exist_ok=True)
     config.CourseDirectory.db_url = f"sqlite:///{root / 'work' / 'gradebook.db'}"
+    config.SaveCells.enabled = gradebook
+    config.GenerateAssignment.no_database = not gradebook
     return NbGraderAPI(CourseDirectory(config=config), config=config)
+
+
+def _newest_schema() -> str:
+    """The version of nbgrader's database, for a new gradebook. nbgrader starts `alembic` to ask: five seconds, and only where
+    that is on PATH, which it is not when this runs from a virtual environment that nobody activated."""
+    import nbgrader
+    from alembic.config import Config
+    from alembic.script import ScriptDirectory
+
+    asked = Config()
+    asked.set_main_option("script_location", str(Path(nbgrader.__file__).parent / "alembic"))
+    return ScriptDirectory.from_config(asked).get_current_head()

@@ -1,8 +1,8 @@
 """A submission put back into the shape of its lab before it is graded: what the grade hangs on comes from the source.
 
 A learner's file decides nothing but its answers. Points, roles, tests and locked cells are the source's again; lost tests are put
-back where they belong; of copied cells the last counts, as in nbgrader. In front of each test the lab's imports run again, so that
-a name that was redefined by accident, or `strict` by intent, does not decide either.
+back where they belong; of copied cells the last counts, as in nbgrader. In front of each test the lab's imports run again, so
+that a name redefined by accident, or `strict` by intent, does not decide either.
 """
 
 from __future__ import annotations

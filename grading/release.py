@@ -25,7 +25,7 @@ def release(lab: str, out: Path) -> list[Path]:
     """Generate `lab` into the folder `out` (made anew). Returns the files. Raises NotReleased with nbgrader's reason."""
     with tempfile.TemporaryDirectory(prefix="one-add-release-", ignore_cleanup_errors=True) as root:
         course.copy_source(lab, Path(root))
-        generate(lab, Path(root))
+        generate(lab, Path(root), gradebook=False)
         made = Path(root) / "labs" / lab
         sheet = cells.handed_out(cells.known(cells.read(made / f"{lab}.ipynb")))
         (made / cells.HANDED_OUT).write_text(sheet, encoding="utf-8")
@@ -34,9 +34,9 @@ def release(lab: str, out: Path) -> list[Path]:
     return sorted(path for path in out.rglob("*") if path.is_file())
 
 
-def generate(lab: str, root: Path) -> None:
-    """Let nbgrader make the student edition inside the course folder `root`, and note the graded cells in its gradebook."""
-    done = course.nbgrader(root).generate_assignment(lab, force=True, create=True)
+def generate(lab: str, root: Path, *, gradebook: bool) -> None:
+    """Let nbgrader make the student edition inside the course folder `root`, and note its cells in the gradebook there."""
+    done = course.nbgrader(root, gradebook=gradebook).generate_assignment(lab, force=True, create=True)
     if not done["success"]:
         raise NotReleased(f"nbgrader could not generate {lab}:\n{done.get('error') or done.get('log')}")
 

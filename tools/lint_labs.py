@@ -1,7 +1,7 @@
 """The rules that the source of a lab keeps, beside those it shares with lessons: exercise cards, stubs, tests that explain.
 
 A card is a heading `## Exercise 2 · Title`, the line `> Difficulty ●●○○○ · Importance ●●●●○ · about 15 minutes · 4 points`, and
-three hints in folds; the points are those of the graded cells up to the next card. `tests/test_lint_labs.py` proves each rule red.
+three hints in folds; the points are those of the graded cells up to the next card. tests/test_lint_labs.py proves all rules red.
 """
 
 from __future__ import annotations

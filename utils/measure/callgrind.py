@@ -27,8 +27,11 @@ from utils.measure import tools
 from utils.measure.fold_tree import CallTree
 
 Progress = Callable[[float, str], None]
-UNROLLED, ROUNDS = 20, 25  # statements a loop's round, rounds: the loop's own instructions are a twentieth of one FOR_ITER
-WARM_ROUNDS = 5
+# Statements a round (so that the loop's own instructions hardly count), and rounds. Every 1,500 adds or so glibc's malloc
+# consolidates the small remainders that posix_memalign leaves, for about 200,000 instructions at once: in 6,000 adds one such
+# burst more or less is 0.3 %, in 500 it was 6 %.
+UNROLLED, WARM_ROUNDS, ROUNDS = 20, 25, 300
+ROUNDS_WITH_PLANTS = 25  # there the bursts are switched off, so that the same heap is compared with itself
 LIMIT_S = 600.0
 IMPORT_S = 15.0  # what importing torch under valgrind took on a 2-core machine: only the progress bar believes it
 NO_SYMBOL = "(no name)"
@@ -42,13 +45,23 @@ class CallgrindError(RuntimeError):
 class Statement:
     """One line of Python that is counted, `code` ("c = a + b"), after `setup` lines run once in the same function.
 
-    `plant` is a library's function and the instructions it shall spin (see `utils.measure.plant_instructions`).
+    With `plants`, pairs of a planting library's function and the instructions it shall spin, it is counted once for each, one
+    after the other with the same tensors.
     """
 
     name: str
     code: str
     setup: str
-    plant: tuple[str, int] | None = None
+    plants: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def counted(self) -> tuple[str, ...]:
+        """The names of its counts, in their order."""
+        return tuple(f"{self.name} | {function} | {n}" for function, n in self.plants) or (self.name,)
+
+    @property
+    def rounds(self) -> int:
+        return ROUNDS_WITH_PLANTS if self.plants else ROUNDS
 
 
 def missing() -> str:
@@ -78,41 +91,40 @@ def count(statements: list[Statement], progress: Progress | None = None, *, libr
         program.write_text(program_text(statements, library), encoding="utf-8")
         facts = _run(program, report)
         trees = {}
-        for number, statement in enumerate(statements, start=1):
+        names = [(name, statement.rounds) for statement in statements for name in statement.counted]
+        for number, (name, rounds) in enumerate(names, start=1):
             dump = Path(folder) / f"counts.{number}"
             if not dump.exists():
-                raise CallgrindError(f"callgrind left no counts of {statement.name!r}")
-            trees[statement.name] = _tree(statement, dump.read_text(encoding="utf-8", errors="replace"), facts)
+                raise CallgrindError(f"callgrind left no counts of {name!r}")
+            trees[name] = _tree(name, dump.read_text(encoding="utf-8", errors="replace"), UNROLLED * rounds, facts)
     report(1.0, "counted")
     return trees
 
 
 def program_text(statements: list[Statement], library: Path | None = None) -> str:
-    """The child's program. Each statement is a function of its own, so that its names are local."""
+    """The child's program. Each statement is a function of its own, so that its names are local, and runs warm first."""
     lines = ["import ctypes, json, os, platform, sys"]
     if library:
         lines.append(f"planted = ctypes.CDLL({str(library)!r}, mode=ctypes.RTLD_GLOBAL)")
-    lines += ["import torch", f"sys.path.insert(0, {str(Path(__file__).resolve().parents[2])!r})"]
+        lines.append("ctypes.CDLL(None).mallopt(1, 0)")  # M_MXFAST: no fastbins, so nothing to consolidate
+    lines += ["import torch", "import torch.nn.functional as F"]
+    lines += [f"sys.path.insert(0, {str(Path(__file__).resolve().parents[2])!r})"]
     lines += ["from utils.measure.seams import valgrind_dump, valgrind_toggle", "torch.set_num_threads(1)", ""]
     for number, statement in enumerate(statements, start=1):
-        lines += [f"def statement_{number}(rounds, start, stop):"]
-        lines += [f"    {line}" for line in statement.setup.splitlines()]
-        lines += ["    start()", "    for _ in range(rounds):"]
-        lines += [f"        {statement.code}"] * UNROLLED
-        lines += ["    stop()", ""]  # before the function lets go of its tensors
+        plants = ", ".join(f"(planted.{function}, {n})" for function, n in statement.plants) or "(int, 0)"
+        lines += [f"def statement_{number}():", *(f"    {line}" for line in statement.setup.splitlines())]
+        lines += [f"    for plant, instructions in ({plants},):", "        plant(instructions)"]
+        rounds = f"({WARM_ROUNDS}, int, int), ({statement.rounds}, valgrind_toggle, valgrind_dump)"
+        lines += [f"        for rounds, start, stop in ({rounds}):", "            start()"]
+        lines += ["            for _ in range(rounds):", *[f"                {statement.code}"] * UNROLLED]
+        lines += ["            stop()"]  # before the function lets go of its tensors
+        lines += [f"        plant(0)\n    print('counted', {number}, flush=True)", ""]
     lines += [
         "print('ready', json.dumps({'libc': ' '.join(platform.libc_ver()),"
         " 'cpu_capability_traced': torch.backends.cpu.get_cpu_capability()}), flush=True)",
         "sys.stdin.readline()",  # until instrumentation is on
     ]
-    for number, statement in enumerate(statements, start=1):
-        if statement.plant:
-            lines.append(f"planted.{statement.plant[0]}({statement.plant[1]})")
-        lines += [f"statement_{number}({WARM_ROUNDS}, int, int)"]
-        lines += [f"statement_{number}({ROUNDS}, valgrind_toggle, valgrind_dump)"]
-        if statement.plant:
-            lines.append(f"planted.{statement.plant[0]}(0)")
-        lines.append(f"print('counted', {number}, flush=True)")
+    lines += [f"statement_{number}()" for number in range(1, len(statements) + 1)]
     lines.append("os._exit(0)")  # an ordinary exit under valgrind takes longer than the statements
     return "\n".join(lines) + "\n"
 
@@ -200,11 +212,10 @@ class _Waiting:
         self._thread.join()
 
 
-def _tree(statement: Statement, text: str, facts: dict) -> CallTree:
+def _tree(name: str, text: str, runs: int, facts: dict) -> CallTree:
     own, edges, libraries = parse(text)
-    runs = UNROLLED * ROUNDS
     return CallTree(
-        statement=statement.name,
+        statement=name,
         self_cost={f: cost / runs for f, cost in own.items()},
         edges={edge: cost / runs for edge, cost in edges.items()},
         libraries=libraries,

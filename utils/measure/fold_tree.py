@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 UNEXPLAINED = ""  # the row of what no rule reaches
+ONE_CALLER = 0.95
 
 
 @dataclass(frozen=True)
@@ -76,25 +77,39 @@ class CallTree:
         words += [f"glibc {where.get('glibc')}", f"{where.get('cpu_capability_traced')} under valgrind", self.date[:10]]
         return f"{self.source}: {self.statement}, " + ", ".join(words)
 
+    def merged(self, function: str) -> bool:
+        """Whether several functions call it and none of them for 95 % of its cost: what it calls is then counted for all its
+        callers together, and which of them caused what cannot be told."""
+        costs = self.callers(function).values()
+        return bool(costs) and max(costs) < ONE_CALLER * sum(costs)
+
     def lines(self, least: float = 0.01) -> list[tuple[int, str, float, float]]:
         """The tree to show: (depth, function, instructions with everything below, of them its own), the dearest callee first.
 
-        A function that several call appears under each of them with that caller's part. Parts under `least` of the whole are
-        left out.
+        Under a `merged` function nothing is shown where it is called, since its callees are not that caller's alone; it
+        follows once as a root of its own, with the cost of all its callers. Parts under `least` of the whole are left out.
         """
         out: list[tuple[int, str, float, float]] = []
+        waiting = [root for root in self.roots if self.inclusive(root) >= least * self.total]
+        shown: set[str] = set()
 
-        def visit(function: str, cost: float, depth: int, above: frozenset[str]) -> None:
+        def visit(function: str, cost: float, depth: int) -> None:
             whole = self.inclusive(function)
             part = cost / whole if whole else 0.0
             out.append((depth, function, cost, self.self_cost.get(function, 0.0) * part))
+            if depth and self.merged(function):
+                if function not in shown and self.callees(function):
+                    waiting.append(function)
+                return
+            shown.add(function)
             for callee, below in sorted(self.callees(function).items(), key=lambda item: -item[1]):
-                if below * part >= least * self.total and callee not in above:
-                    visit(callee, below * part, depth + 1, above | {callee})
+                if below * part >= least * self.total and callee not in shown:
+                    visit(callee, below * part, depth + 1)
 
-        for root in self.roots:
-            if self.inclusive(root) >= least * self.total:
-                visit(root, self.inclusive(root), 0, frozenset({root}))
+        while waiting:
+            function = waiting.pop(0)
+            if function not in shown:
+                visit(function, self.inclusive(function), 0)
         return out
 
     def to_dict(self) -> dict:

@@ -274,8 +274,8 @@ def to_perfetto(recorded: Timeline, path: Path | str) -> Path:
         for launch in segment.launches:
             arguments = {"correlation": launch.correlation, "wait_us": round(launch.wait_us, 3)}
             start, kernel_start = launch.launch_start_us, launch.kernel_start_us
-            events.append(_span(process, 1, launch.call, "launch", start, launch.launch_us, arguments))
-            events.append(_span(process, 2, launch.kernel, "kernel", kernel_start, launch.kernel_us, arguments))
+            events.append(_span(process, 1, launch.call, "launch", start, launch.launch_us, **arguments))
+            events.append(_span(process, 2, launch.kernel, "kernel", kernel_start, launch.kernel_us, **arguments))
             arrow = {"id": f"{process}.{launch.correlation}", "name": "launch", "cat": "launch", "pid": process}
             events.append({**arrow, "ph": "s", "tid": 1, "ts": start})
             events.append({**arrow, "ph": "f", "bp": "e", "tid": 2, "ts": kernel_start})
@@ -287,7 +287,7 @@ def _name(what: str, process: int, thread: int, name: str) -> dict:
     return {"ph": "M", "name": what, "pid": process, "tid": thread, "args": {"name": name}}
 
 
-def _span(process: int, thread: int, name: str, category: str, start: float, length: float, arguments: dict | None = None) -> dict:
+def _span(process: int, thread: int, name: str, category: str, start: float, length: float, **arguments) -> dict:
     event = {"ph": "X", "name": name, "cat": category, "pid": process, "tid": thread, "ts": start, "dur": length}
     return {**event, "args": arguments} if arguments else event
 

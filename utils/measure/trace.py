@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 
-from utils.measure import callgrind, statements, tree_store
 from utils.measure import backtrace as gdb
+from utils.measure import callgrind, statements, tree_store
 from utils.measure import fold_tree as folding
 from utils.measure.backtrace import Backtrace, BacktraceError, Frame
 from utils.measure.callgrind import CallgrindError, Statement
@@ -50,7 +50,10 @@ __all__ = [
 
 Progress = Callable[[float, str], None]
 RECORDED = (("a + b", False), ("a + b", True), ("x @ w", False))
-MKL_NOTE = "valgrind hides AVX-512, so the library's path inside x @ w is not the one that runs natively on a CPU with AVX-512"
+LIBRARY_NOTE = (
+    "valgrind shows the program another CPU (an Intel one without AVX-512), and the GEMM library chooses its code by the CPU:"
+    " the path inside the library is not the one that runs natively"
+)
 
 
 @dataclass(frozen=True)
@@ -166,10 +169,9 @@ def statement_of(expression: str, grad: bool = False) -> Statement:
 
 
 def _noted(tree: CallTree) -> CallTree:
-    """The tree with a note where valgrind made a library take another path than it takes natively."""
-    native, traced = tree.where.get("cpu_capability"), tree.where.get("cpu_capability_traced")
+    """The tree with a note where a library chose its code by the CPU that valgrind shows it."""
     library = any(function.startswith(("mkl_", "SGEMM", "sgemm_", "cblas_")) for function in tree.self_cost)
-    return replace(tree, notes=(MKL_NOTE,)) if library and native != traced else tree
+    return replace(tree, notes=(LIBRARY_NOTE,)) if library else tree
 
 
 def load_rules(torch_version: str | None = None) -> Rules:

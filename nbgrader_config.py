@@ -11,7 +11,7 @@ c.CourseDirectory.release_directory = "labs"
 c.CourseDirectory.submitted_directory = "work/submitted"
 c.CourseDirectory.autograded_directory = "work/autograded"
 c.CourseDirectory.feedback_directory = "work/feedback"
-c.CourseDirectory.db_url = "sqlite:///work/gradebook.db"
+c.CourseDirectory.db_url = "sqlite:///" + "work/gradebook.db"
 # The wrong answers stand beside the solution, and are nobody's to see.
 c.CourseDirectory.ignore = [".ipynb_checkpoints", "*.pyc", "__pycache__", "wrong", "handed_out.json"]
 

@@ -51,6 +51,8 @@ class Bars:
 def judge_rules(tree: CallTree, kind: str, bars: Bars) -> None:
     """Whether the rules know this tree's functions, and whether each row hangs where `stages.yml` says."""
     rules = trace.load_rules(str(tree.where["torch"]))
+    op = "aten::matmul" if kind == "matmul" else "aten::add.Tensor"
+    bars.add(f"statement_{kind}", str(fold_checks.runs(tree, op)), f"True: {op} is in it", fold_checks.runs(tree, op))
     new = fold_checks.unknown(tree, rules)
     for one in new:
         print(f"{kind}: new name, {one.share:.1%} of the op, {one.part:.0%} of it from {one.stage or 'no rule'}: {one.function}")

@@ -92,9 +92,8 @@ def fold_text(fold) -> str:
     if fold.unexplained >= 0.5:
         rows.append(["no rule reaches it", "", fold.unexplained, f"{fold.unexplained / fold.total:.1%}"])
     rows.append([fold.statement, "", fold.total, "100.0%"])
-    return tabulate(
-        rows, headers=["row", "stage", "instructions", "share"], floatfmt=",.0f", colalign=("left", "left", "right", "right")
-    )
+    headers, sides = ["row", "stage", "instructions", "share"], ("left", "left", "right", "right")
+    return tabulate(rows, headers=headers, floatfmt=",.0f", colalign=sides)
 
 
 def tree_text(tree, columns: int) -> str:

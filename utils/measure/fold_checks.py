@@ -72,6 +72,12 @@ def differences(before: Fold, after: Fold) -> dict[str, float]:
     return out
 
 
+def runs(tree: CallTree, op: str) -> bool:
+    """Whether the tree is one of this op ("aten::add.Tensor"): its C++ entry at the dispatcher must be in it."""
+    entry = f"at::_ops::{op.removeprefix('aten::').replace('.', '_')}::call("
+    return any(function.startswith(entry) for function in tree.self_cost)
+
+
 def disagreement(a: CallTree, b: CallTree) -> float:
     """|total of b / total of a − 1|: how far two processes that counted the same statement are apart."""
     return abs(b.total / a.total - 1.0)

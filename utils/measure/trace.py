@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 
 from utils.measure import backtrace as gdb
-from utils.measure import callgrind, statements, tree_store
+from utils.measure import callgrind, fold_checks, statements, tree_store
 from utils.measure import fold_tree as folding
 from utils.measure.backtrace import Backtrace, BacktraceError, Frame
 from utils.measure.callgrind import CallgrindError, Statement
@@ -96,11 +96,14 @@ def trace(
     """Trace one expression such as "a + b" or "x @ w".
 
     `arguments` are its tensors by name; left out, small ones are made (`statements.SHAPES`), requiring grad when `grad`.
-    `live` counts its instructions here instead of showing the committed tree. The call tree is the CPU's whatever the device.
+    `live` counts its instructions here instead of showing the committed tree. The call tree is that of the small tensors on
+    the CPU, whatever the arguments and the device.
     Raises ValueError, in words, for an expression that cannot be evaluated; nothing is raised for a tool that is missing.
     """
     dispatch = dispatch_trace(expression, grad=grad, arguments=arguments, device=device)
     tree, note = call_tree(expression, grad=grad, live=live, progress=progress)
+    if tree is not None and dispatch.op and not fold_checks.runs(tree, dispatch.op):
+        tree, note = None, f"the tree called {tree.statement!r} does not run {dispatch.op}: it is not shown"
     if tree is not None and dispatch.device != "cpu":
         note = " ".join(filter(None, [note, "the tree is that of the same expression on the CPU"]))
     return Trace(dispatch, tree, note)

@@ -211,9 +211,7 @@ def test_counts_doubled_and_the_wrong_statement_are_seen():
 def test_instructions_planted_in_the_graph_rise_in_one_row_only():
     one, rules = TREES["a + b"], trace.load_rules("2.13")
     allocator = next(f for f in one.self_cost if f.startswith("c10::alloc_cpu"))
-    planted = replace(
-        one, self_cost={**one.self_cost, "spin": 1000.0}, edges={**one.edges, (allocator, "spin"): 1000.0}
-    )
+    planted = replace(one, self_cost={**one.self_cost, "spin": 1000.0}, edges={**one.edges, (allocator, "spin"): 1000.0})
     rose = fold_checks.differences(fold(one, rules), fold(planted, rules))
     assert rose.pop("allocator") == pytest.approx(1000.0)
     assert max(abs(by) for by in rose.values()) < 1.0

@@ -15,4 +15,4 @@ c.CourseDirectory.db_url = "sqlite:///" + "work/gradebook.db"
 # The wrong answers stand beside the solution, and are nobody's to see.
 c.CourseDirectory.ignore = [".ipynb_checkpoints", "*.pyc", "__pycache__", "wrong", "handed_out.json"]
 
-c.Execute.timeout = 60  # seconds a cell may take; the slowest of a solution takes 2
+c.Execute.timeout = 30  # seconds a cell may take; the slowest of a solution takes 2, on a cold disk a few more

@@ -24,7 +24,7 @@ def equal(got, wanted, why: str) -> bool:
     """
     wrong = _differs(got, wanted, "")
     if wrong:
-        _fail(why, wrong)
+        raise _explained(why, wrong)
     return True
 
 
@@ -36,7 +36,7 @@ def close(got, wanted, why: str, *, within: float = 1e-9) -> bool:
     """
     wrong = _far(got, wanted, within, "")
     if wrong:
-        _fail(why, wrong)
+        raise _explained(why, wrong)
     return True
 
 
@@ -44,7 +44,7 @@ def kind(got, wanted: type | tuple[type, ...], why: str) -> bool:
     """True when the type of `got` is exactly `wanted` or one of them. Raises AssertionError saying `why`."""
     allowed = wanted if type(wanted) is tuple else (wanted,)
     if not any(type(got) is one for one in allowed):
-        _fail(why, f"it is of type {_type(got)}; wanted: {' or '.join(t.__name__ for t in allowed)}")
+        raise _explained(why, f"it is of type {_type(got)}; wanted: {' or '.join(t.__name__ for t in allowed)}")
     return True
 
 
@@ -57,8 +57,8 @@ def raises(error: type[BaseException], call: Callable[[], object], why: str) -> 
     except error:
         return True
     except Exception as other:
-        _fail(why, f"it raised {type(other).__name__} ({str(other)[:SHOWN]}); wanted: {error.__name__}")
-    return _fail(why, f"it returned {_shown(got)}; wanted: a {error.__name__}")
+        raise _explained(why, f"it raised {type(other).__name__} ({str(other)[:SHOWN]}); wanted: {error.__name__}") from None
+    raise _explained(why, f"it returned {_shown(got)}; wanted: a {error.__name__}")
 
 
 # ------------------------------------------------------------------------------------------------ how two values differ
@@ -105,7 +105,8 @@ def _far(got, wanted, within: float, where: str) -> str:
     number, target = float(got), float(wanted)
     if math.isfinite(number) and abs(number - target) <= within * (abs(target) or 1.0):
         return ""
-    return f"{where or 'it'} is {number:,.6g}; wanted: {target:,.6g}{f' within {within:.2g} of it' if within > 1e-6 else ''}"
+    near = f" (or {100 * within:g} % from it)" if within >= 1e-4 else ""
+    return f"{where or 'it'} is {number:,.6g}; wanted: {target:,.6g}{near}"
 
 
 def _keys(got: dict, wanted: dict, where: str) -> str:
@@ -144,6 +145,5 @@ def _shown(value) -> str:
     return text if len(text) <= SHOWN else text[: SHOWN - 1] + "…"
 
 
-def _fail(why: str, wrong: str) -> bool:
-    __tracebackhide__ = True
-    raise AssertionError(f"{why}\n  What came back: {wrong}")
+def _explained(why: str, wrong: str) -> AssertionError:
+    return AssertionError(f"{why}\n  What came back: {wrong}")

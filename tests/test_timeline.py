@@ -72,6 +72,14 @@ def test_a_kernel_lost_by_the_profiler_and_one_without_a_launch_are_counted():
     assert [launch.correlation for launch in segment.launches] == [10, 12] and segment.unjoined == 2
 
 
+def test_the_drivers_launch_inside_the_runtimes_is_no_lost_launch():
+    events = [*a_trace(), event("cuda_driver", "cuLaunchKernelEx", 24.0, 5.0, correlation=50)]
+    segment = join(events, "adds", "one element")
+    assert len(segment.launches) == 3 and segment.unjoined == 0
+    alone = [*a_trace(), event("cuda_driver", "cuLaunchKernelEx", 80.0, 5.0, correlation=50)]
+    assert join(alone, "adds", "one element").unjoined == 1
+
+
 def test_ops_inside_ops_have_a_depth_and_a_launch_belongs_to_the_innermost():
     events = [
         event("user_annotation", "segment: x @ w", 0.0, 100.0),
@@ -88,6 +96,15 @@ def test_ops_inside_ops_have_a_depth_and_a_launch_belongs_to_the_innermost():
 def test_a_trace_without_the_segment_is_words():
     with pytest.raises(TimelineError, match="no segment 'muls'"):
         join(a_trace(), "muls", "")
+
+
+def test_the_committed_timelines_have_the_written_shape_and_lost_nothing():
+    for path in room.FOLDER.glob("*.json"):
+        data = json.loads(path.read_text(encoding="utf-8"))
+        schemas.validate("timeline", data)
+        for segment in Timeline.from_dict(data).segments.values():
+            assert segment.launches and segment.unjoined == 0, (path.name, segment.name)
+            assert all(launch.kernel_start_us >= launch.launch_start_us for launch in segment.launches), path.name
 
 
 @pytest.fixture

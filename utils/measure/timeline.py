@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from utils import paths
-from utils.model import files, schemas
+from utils.model import files
 
 Progress = Callable[[float, str], None]
 FORMAT, VERSION = "one-add-priced/timeline", 1
@@ -223,6 +223,12 @@ def join(events: Iterable[dict], name: str, what: str) -> Segment:
         if event.get("cat") == "kernel" and number:
             kernels[int(number)] = event
     joined = [(number, call, kernels[number]) for number, call in calls.items() if number in kernels]
+    # A launch of the runtime may show the driver's launch inside it: one of the two has the kernel, the other lacks nothing.
+    lost = [
+        number
+        for number, call in calls.items()
+        if number not in kernels and not any(_around(call, other) or _around(other, call) for _, other, _ in joined)
+    ]
     # Kernels that began inside the segment's time and have no launch here belong to nothing that we can show.
     strangers = [n for n, k in kernels.items() if n not in calls and begin <= float(k["ts"]) <= end]
     launches = tuple(
@@ -243,7 +249,7 @@ def join(events: Iterable[dict], name: str, what: str) -> Segment:
         for op in ops
     )
     last = max([0.0, *(launch.kernel_start_us + launch.kernel_us for launch in launches), *(s.start_us + s.us for s in spans)])
-    return Segment(name, what, round(last, 3), spans, launches, len(calls) - len(joined) + len(strangers))
+    return Segment(name, what, round(last, 3), spans, launches, len(lost) + len(strangers))
 
 
 def _around(outer: dict, inner: dict) -> bool:
@@ -299,7 +305,6 @@ def _main(path: str) -> int:
     except TimelineError as error:
         print(error, file=sys.stderr)
         return 1
-    schemas.validate("timeline", data)
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     files.write_atomically(Path(path), files.to_json(data, compact=True))
     return 0

@@ -38,8 +38,10 @@ def short(function: str) -> str:
     """
     name = NAMELESS.sub("", function).strip()
     held = re.search(r"^c10::intrusive_ptr<(?:\w+::)*(\w+)", name)  # whose handle it is says more than "intrusive_ptr"
-    name = _without(_without(name, "<", ">"), "(", ")").replace("{lambda#1}", "{lambda}")
-    name = name.split(" const")[0].strip().split(" ")[-1]
+    if handed := re.search(r"::callback_fn<(?:\w+::)*?(\w+::\w+)<", name):  # what is called back is the template's argument
+        return handed[1]
+    name = re.sub(r"\{lambda[^}]*\}", "{lambda}", _without(_without(name, "<", ">"), "(", ")"))
+    name = name.split(" const")[0].strip().split(" ")[-1].removesuffix("::operator")
     parts = [part for part in name.split("::") if part]
     if held:
         return f"intrusive_ptr<{held[1]}>::{parts[-1]}"
@@ -65,7 +67,10 @@ def _without(name: str, opening: str, closing: str) -> str:
 
 @dataclass(frozen=True)
 class Line:
-    """One line of the tree as shown: `depth` among the lines shown, `passed` functions above it that only pass the call on."""
+    """One line of the tree as shown: `depth` among the lines shown, `passed` functions above it that only pass the call on.
+
+    `together` marks a function that stands here for all its callers, after the tree in which they are.
+    """
 
     depth: int
     function: str
@@ -73,6 +78,7 @@ class Line:
     own: float
     row: str
     passed: int
+    together: bool = False
 
 
 def tree_lines(tree: CallTree, rules: Rules, least: float = 0.025) -> list[Line]:
@@ -80,19 +86,20 @@ def tree_lines(tree: CallTree, rules: Rules, least: float = 0.025) -> list[Line]
     no row rooted at them."""
     lines = tree.lines(least)
     out: list[Line] = []
+    rows: dict[str, str] = {}
     shown_at: dict[int, tuple[int, str]] = {-1: (-1, "")}  # depth in the tree → (depth shown, row), along the current path
     passed: dict[int, int] = {-1: 0}
     for at, (depth, function, cost, own) in enumerate(lines):
         above, inherited = shown_at[depth - 1]
         root = rules.row_of(function)
-        row = root or inherited
+        row = rows.setdefault(function, root or inherited)
         below = _callees_shown(lines, at)
         one_below = len(below) == 1 and below[0] >= 0.8 * cost and own < PASSES_ON * tree.total
         twin = out and short(out[-1].function) == short(function)  # one overload of a function calling the next
         if depth and one_below and (root is None or twin):
             shown_at[depth], passed[depth] = (above, row), passed[depth - 1] + 1
             continue
-        out.append(Line(above + 1, function, cost, own, row, passed[depth - 1]))
+        out.append(Line(above + 1, function, cost, own, row, passed[depth - 1], not depth and bool(tree.callers(function))))
         shown_at[depth], passed[depth] = (above + 1, row), 0
     return out
 
@@ -115,7 +122,7 @@ def tree_table(tree: CallTree, rules: Rules, least: float = 0.025) -> Table:
     for line in lines:
         rows.append(
             {
-                "function": f"{'· ' * line.depth}{short(line.function)}",
+                "function": f"{'· ' * line.depth}{short(line.function)}{', all its callers' if line.together else ''}",
                 "instructions": count(line.instructions),
                 "share": format_share(line.instructions, tree.total),
                 "bar": _bar(line.instructions / tree.total),
@@ -127,6 +134,10 @@ def tree_table(tree: CallTree, rules: Rules, least: float = 0.025) -> Table:
     columns |= {"bar": "to scale", "own": "its own", "stage": "stage"}
     left_out = sum(line.passed for line in lines)
     notes = [tree.label(), *tree.notes, f"Calls below {100 * least:g} % are left out, and {left_out} that only pass the call on."]
+    if any(line.together for line in lines):
+        notes.append(
+            "Where several call one function, what it calls cannot be told apart: it follows at the end, for all its callers."
+        )
     return Table(rows, columns, f"The call tree of {tree.statement}: {count(tree.total)} {UNIT}", notes)
 
 
@@ -205,11 +216,13 @@ def rows_table(fold: Fold, source: str, *, title: str = "") -> Table:
 
 
 def strip(fold: Fold, source: str, *, lit: tuple[str, ...] = (), title: str = "") -> Picture:
-    """The rows side by side in running order, their widths to scale in instructions; the groups in `lit` coloured (all, when
-    none is named)."""
+    """The rows side by side, in about the order in which they begin, their widths to scale in instructions.
+
+    The groups in `lit` are coloured; all are when none is named.
+    """
     rows = _shown(fold)
     lit = lit or tuple(catalogue.groups())
-    heading = title or f"{fold.statement} from left to right, to scale in instructions"
+    heading = title or f"{fold.statement}: its rows side by side, to scale in instructions"
 
     def paint(figure, axes) -> None:
         left = 0.0

@@ -19,7 +19,7 @@ from utils.show import figures, instructions
 from utils.show.explain import Sentence
 from utils.show.instructions import count, short
 from utils.show.picture import Picture
-from utils.show.tables import Table, format_ns, format_share, significant
+from utils.show.tables import Table, format_ns, format_share, format_time, significant
 
 # The options of the lesson's predictions: (the misconception behind an option or None, its text), by what the run may show.
 NUMBER_ANSWERS = {
@@ -61,7 +61,7 @@ WHY = {
     "trace.result_share": "A result is made, wrapped and taken down for every op. Writing into a tensor that is there saves it.",
     "trace.starts": "A launch puts the kernel into a queue, and the device begins when it is free.",
     "trace.product_ops": "A composite op calls ops, and each of them is dispatched again.",
-    "trace.tax": "Boundary, parser, hops, GIL and result are the same code for both: paid per call, not per number.",
+    "trace.tax": "Boundary, parser, hops, GIL and result are paid by every op: per call, not per number.",
     "trace.first_product": "What is set up once is paid by whoever comes first.",
 }
 
@@ -83,6 +83,8 @@ def number(lines: Mapping[str, Dispatch]) -> tuple[str | None, Sentence]:
     inside = len(one.ops) - 1
     if inside > 0:
         words += f" Inside it {inside} more ops ran: {_names(one.ops[1:])}."
+        if any(op.name.startswith(CONVERSIONS) for op in one.ops):
+            words += " Python's number is no float32, so it was converted."
     others = [o.name for o in both.overloads if not o.chosen]
     also = f"The dispatcher also knows {', '.join(others)}, and a + b passed them over." if others else ""
     return NUMBER_ANSWERS[kind][1], Sentence(words, also)
@@ -266,7 +268,7 @@ def depth(tree: CallTree | None, rules: Rules) -> Sentence:
         return Sentence("No call tree with a kernel is at hand, so no depth is known.")
     loop = path[-1]
     return Sentence(
-        f"From {short(path[0])} to {short(loop)} it is {len(path) - 1} calls; what the compiler inlined is not counted.",
+        f"From the interpreter ({short(path[0])}) to {short(loop)} it is {len(path) - 1} calls; what was inlined is not counted.",
         f"The last one holds the loop over the elements: {count(tree.self_cost[loop])} of {count(tree.total)} instructions, "
         f"{format_share(tree.self_cost[loop], tree.total)}.",
     )
@@ -290,7 +292,7 @@ def kernel_share(fold: Fold | None, tree: CallTree | None) -> Sentence:
         f"The kernel takes {count(kernel)} of {count(fold.total)} instructions: {format_share(kernel, fold.total)}.",
         f"The largest other row is “{largest.title}” with {count(largest.instructions)}.",
         _whose(tree),
-        "Counts repeat exactly and add up; how long each instruction takes they do not tell. Lesson 05 prices the stages.",
+        "Counts add up, and repeat closely; how long each instruction takes they do not tell. Lesson 05 prices the stages.",
     )
 
 
@@ -364,25 +366,27 @@ def ran(lines: Mapping[str, Dispatch], mixed: Dispatch, looked: Mapping[str, Dis
 # ------------------------------------------------------------------------------------------------ a timeline to scale
 
 
-def lanes(recorded: Timeline | None, name: str = "a + b") -> Picture | None:
-    """One segment in two lanes to scale: the op and its launches on the host, the kernels and the GPU's wait on the device."""
-    segment = None if recorded is None else recorded.segments.get(name)
-    if segment is None or not segment.launches:
-        return None
-    host = _host_spans(segment)
+def lanes(recorded: Timeline | None) -> list[Picture]:
+    """Every segment that has a kernel, in two lanes to scale; empty where there is no timeline."""
+    return [] if recorded is None else [_lane(segment, recorded) for segment in recorded.segments.values() if segment.launches]
+
+
+def _lane(segment: Segment, recorded: Timeline) -> Picture:
+    """The ops and their launches on the host, the kernels and the GPU's wait on the device; one launch shows its number."""
+    number = f" #{segment.launches[0].correlation}" if len(segment.launches) == 1 else ""
     device: list[tuple] = []
     free = 0.0
     for launch in sorted(segment.launches, key=lambda one: one.kernel_start_us):
         start, end = launch.kernel_start_us, launch.kernel_start_us + launch.kernel_us
         if start > free:
             device.append((1e3 * free, 1e3 * start, "no kernel to run", "wait"))
-        device.append((1e3 * start, 1e3 * end, f"kernel {launch.correlation}" if len(segment.launches) > 1 else "kernel"))
+        device.append((1e3 * start, 1e3 * end, f"kernel{number}"))
         free = end
-    title = f"{name} on a GPU, launch and kernel joined by their correlation id"
-    return figures.timeline(host, device, title=title, source=f"{segment.what} · {recorded.label()}")
+    title = f"{segment.name} on a GPU, launch and kernel joined by their correlation id"
+    return figures.timeline(_host_spans(segment, number), device, title=title, source=f"{segment.what} · {recorded.label()}")
 
 
-def _host_spans(segment: Segment) -> list[tuple]:
+def _host_spans(segment: Segment, number: str) -> list[tuple]:
     """The host's lane without overlap: pieces of the outer ops, cut where a launch begins and ends."""
     spans, cuts = [], sorted(segment.launches, key=lambda one: one.launch_start_us)
     for op in (op for op in segment.ops if op.depth == 0):
@@ -392,7 +396,7 @@ def _host_spans(segment: Segment) -> list[tuple]:
             if op.start_us <= begin <= end:
                 if begin > at:
                     spans.append((1e3 * at, 1e3 * begin, op.name))
-                spans.append((1e3 * begin, 1e3 * back, "launch"))
+                spans.append((1e3 * begin, 1e3 * back, f"launch{number}"))
                 at = back
         if end > at:
             spans.append((1e3 * at, 1e3 * end, op.name))
@@ -429,10 +433,10 @@ def ops_table(*traced: Dispatch) -> Table:
         reached: dict[str, list[str]] = {}
         for hop in dispatch.hops:
             reached.setdefault(hop.op, []).append(hop.key)
-        for at, op in enumerate(dispatch.ops):
+        for op in dispatch.ops:
             rows.append(
                 {
-                    "line": dispatch.expression if at == 0 else "",
+                    "line": dispatch.expression,
                     "op": f"{'· ' * op.depth}{op.name}",
                     "hops": " → ".join(reached.pop(op.name, [])) or None,
                     "schema": op.schema.partition("(")[2].join(["(", ""]),
@@ -473,7 +477,20 @@ def tax(add: Fold | None, product: Fold | None) -> tuple[str | None, Sentence]:
         f"Outside the kernel, {add.statement} takes {count(a)} instructions and {product.statement} {count(b)}: "
         f"{significant(b / a, 2)} times as many.",
         f"Inside, {count(add.total - a)} and {count(product.total - b)}.",
+        _apart(add, product),
     )
+
+
+def _apart(add: Fold, product: Fold) -> str:
+    """The rows outside the kernel in which two ops differ most, either way: equal sums may be made of unequal parts."""
+    gaps = {row.title: row.instructions - add.row(row.id).instructions for row in product.rows if row.id not in INSIDE}
+    up, down = max(gaps, key=gaps.__getitem__), min(gaps, key=gaps.__getitem__)
+    words = [
+        f"“{up}” takes {count(gaps[up])} more" if gaps[up] >= 1 else "",
+        f"“{down}” {count(-gaps[down])} fewer" if gaps[down] <= -1 else "",
+    ]
+    told = ", ".join(word for word in words if word)
+    return f"The parts differ more than the sum: in {product.statement}, {told}." if told else ""
 
 
 def outside(fold: Fold) -> float:
@@ -481,11 +498,12 @@ def outside(fold: Fold) -> float:
     return fold.total - sum(row.instructions for row in fold.rows if row.id in INSIDE)
 
 
-def tax_view(add: Fold | None, product: Fold | None, tree: CallTree | None) -> Picture | None:
-    if add is None or product is None or tree is None:
+def tax_view(add: Fold | None, product: Fold | None, *trees: CallTree | None) -> Picture | None:
+    """Both ops row by row; `trees` are the two they were folded from, whose labels go under the figure."""
+    if add is None or product is None or None in trees:
         return None
-    label = tree.label().replace(f"{tree.statement}, ", "", 1)
-    return instructions.compare_rows({"a + b": add, "x @ w": product}, label, title="Two ops, row by row")
+    labels = dict.fromkeys(tree.label().replace(f"{tree.statement}, ", "", 1) for tree in trees)
+    return instructions.compare_rows({"a + b": add, "x @ w": product}, "; ".join(labels), title="Two ops, row by row")
 
 
 def library(tree: CallTree | None, rules: Rules, note: str) -> Sentence:
@@ -516,7 +534,7 @@ def first_product(trap: Mapping) -> Sentence:
     """The first product of a fresh process over a warm one."""
     place = {"cpu": "this CPU", "cuda": "this GPU"}.get(trap["device"], trap["device"])
     return Sentence(
-        f"On {place}, the first x @ w of a process took {format_ns(trap['wrong'])} and a warm one {format_ns(trap['honest'])}: "
+        f"On {place}, the first x @ w of a process took {format_time(trap['wrong'])}, a warm one {format_time(trap['honest'])}: "
         f"{significant(trap['wrong'] / trap['honest'], 2)} times as much."
     )
 
@@ -524,7 +542,7 @@ def first_product(trap: Mapping) -> Sentence:
 def two_phenomena(trap: Mapping, kept: tuple[Mapping, str] | None, tree: CallTree | None, rules: Rules) -> Table:
     """What is paid once and what is paid in every call, in two rows that must not be confused (claim B05 has them as one)."""
     parts = _library(tree, rules)
-    once = f"{format_ns(trap['wrong'] - trap['honest'])} beyond a warm call, measured here ({trap['device']})"
+    once = f"measured here ({trap['device']}): {format_time(trap['wrong'] - trap['honest'])} beyond a warm call"
     rows = [
         {"phenomenon": "the library found, set up, its first memory", "paid": "once a process", "how much": once},
     ]
@@ -534,11 +552,11 @@ def two_phenomena(trap: Mapping, kept: tuple[Mapping, str] | None, tree: CallTre
             {
                 "phenomenon": "the same, recorded",
                 "paid": "once a process",
-                "how much": f"{format_ns(there['wrong'] - there['honest'])} beyond a warm call ({label})",
+                "how much": f"{label}: {format_time(there['wrong'] - there['honest'])} beyond a warm call",
             }
         )
     every = (
-        "not counted: no tree with a library" if parts is None else f"{count(parts[2] - parts[3])} instructions ({tree.label()})"
+        "not counted: no tree with a library" if parts is None else f"{tree.label()}: {count(parts[2] - parts[3])} instructions"
     )
     rows.append({"phenomenon": "the code for these sizes chosen, its call prepared", "paid": "in every call", "how much": every})
     return Table(rows, caption="Two phenomena that are easily taken for one")

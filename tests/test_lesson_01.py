@@ -676,7 +676,7 @@ FAULTS = {
     "the wait counted as work": ('device.append((1e3 * free, 1e3 * start, "no kernel to run", "wait"))', "pass"),
     "the library counted as tax": ('INSIDE = ("kernel", "library", "inner_hops")', 'INSIDE = ("kernel",)'),
     "the tax is the same whatever the trees": ('"more" if b >= 2 * a else "less" if b <= 0.5 * a else "same"', '"same"'),
-    "choosing the code told as multiplying": ("count(whole - own)} choose", "count(own)} choose"),
+    "choosing the code told as multiplying": ("count(whole - own)} find", "count(own)} find"),
     "the warm call counted into the first": ("format_time(trap['wrong'] - trap['honest'])", "format_time(trap['wrong'])"),
     "any expression counts as the transfer op": ('if "aten::linear" not in', "if None in"),
     "a missing tree passes as zero": ('why = NotMeasured("no call tree is at hand")', "why = 0.0"),

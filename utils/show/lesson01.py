@@ -515,7 +515,7 @@ def library(tree: CallTree | None, rules: Rules, note: str) -> Sentence:
     return Sentence(
         f"{short(gate)} is the library's door: behind it run {count(whole)} instructions, {count(own)} of them in "
         f"{short(micro)}, which multiplies.",
-        f"The other {count(whole - own)} choose that function and prepare its call, every time.",
+        f"The other {count(whole - own)} find that function and drive it, in every call.",
         f"Mind: {note}.",
     )
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests import test_lesson_01 as made_up
+from tests import traces as made_up
 from tests.conftest import REPO
 from tests.factories import WHERE, make_race, make_reading, make_receipt
 from tools import canonical, lint_notebooks

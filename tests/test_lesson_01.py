@@ -8,6 +8,7 @@ its logic broken, and the same check must go red on each.
 from __future__ import annotations
 
 import importlib.util
+import json
 import random
 import re
 from dataclasses import replace
@@ -424,6 +425,16 @@ def test_a_timeline_is_live_on_a_gpu_recorded_elsewhere_and_words_where_there_is
     assert found is kept and "CUPTI could not start" in why
     monkeypatch.setattr(two_lanes.rooms, "timeline", lambda: (None, "no timeline of a GPU is recorded yet"))
     assert two_lanes.two_lanes("cpu") == (None, "no timeline of a GPU is recorded yet")
+
+
+def test_a_timeline_appears_in_the_lesson_as_soon_as_its_file_exists(tmp_path, monkeypatch):
+    monkeypatch.setattr(two_lanes.rooms, "FOLDER", tmp_path)
+    assert two_lanes.two_lanes("cpu")[0] is None
+    (tmp_path / "made-up.json").write_text(json.dumps(timeline_of(6.5).to_dict()), encoding="utf-8")
+    found, why = two_lanes.two_lanes("cpu")
+    right, said = lesson01.starts(found, why)
+    assert right == lesson01.START_ANSWERS["before"][1] and "there is no GPU here" in str(said)
+    assert len(lesson01.lanes(found)) == 1 and "recorded" in lesson01.lanes(found)[0].caption
 
 
 # ------------------------------------------------------------------------------------------------ the room of figures

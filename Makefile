@@ -1,9 +1,12 @@
 # Every target sets up what it needs in .venv, once, and is safe to run twice. `make help` lists them.
 #   PYTHON=…  which Python makes .venv    PORT=…  JupyterLab's port    ARGS=…  passed on to the program that the target runs
+#   LAB=…  a lab by name or number        NOTEBOOK=…  the notebook that make grade grades
 
 SHELL := /bin/sh
 PORT ?= 8888
 ARGS ?=
+LAB ?=
+NOTEBOOK ?=
 N ?= 1
 CELL_TIMEOUT ?= 300
 PY := .venv/bin/python
@@ -11,7 +14,7 @@ export PYTHON
 MAKEFLAGS += --no-print-directory
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test measure price record figures verify labs grade bench soak format lint clean core extras
+.PHONY: help lab test measure price record figures verify labs grade bench soak format lint clean core extras grader
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -19,9 +22,9 @@ help: ## this list
 lab: core ## JupyterLab on the first lesson (PORT=, ARGS=)
 	@$(PY) -m tools.lab $(PORT) $(ARGS)
 
-test: extras ## everything: lint, tests, every lesson run and compared, the gates, a real browser
+test: extras ## everything: lint, tests, every lesson and lab run and compared, the gates, a real browser
 	@$(PY) -m pytest -p tools.pytest_lessons --nbval-lax --nbval-current-env --nbval-cell-timeout=$(CELL_TIMEOUT) \
-	    --nbval-sanitize-with=tools/nbval_sanitize.cfg tests notebooks $(ARGS)
+	    --nbval-sanitize-with=tools/nbval_sanitize.cfg tests notebooks solutions $(ARGS)
 
 measure: core ## the receipt of one add on this machine (ARGS=--json, ARGS=--device=cuda)
 	@$(PY) -m utils price $(ARGS)
@@ -37,13 +40,13 @@ figures: core ## draw the receipt figure from the recordings
 verify: core ## check every recording: whole, consistent, in range (ARGS=FILE for one)
 	@for file in $(or $(ARGS),$(wildcard utils/recordings/*.json)); do $(PY) -m utils verify "$$file" || exit 1; done
 
-labs: ## generate the student editions of the labs from solutions/
-	@ls solutions/*/*.ipynb >/dev/null 2>&1 || { \
-	    echo "make labs: nothing to generate: the labs come with a later release of the course (solutions/ is empty)."; exit 0; }
+labs: grader ## generate the student editions of the labs from solutions/ (LAB= for one)
+	@$(PY) -m grading.release $(LAB)
 
-grade: ## grade a handed-in lab
-	@ls solutions/*/*.ipynb >/dev/null 2>&1 || { \
-	    echo "make grade: cannot grade: the labs come with a later release of the course (solutions/ is empty)." >&2; exit 2; }
+grade: ## grade one handed-in notebook (LAB=lab1 NOTEBOOK=FILE)
+	@if [ -z "$(LAB)" ] || [ -z "$(NOTEBOOK)" ]; then \
+	    echo "make grade: say which lab and which file: make grade LAB=lab1 NOTEBOOK=path/to/the.ipynb" >&2; exit 2; fi
+	@$(MAKE) grader && $(PY) -m grading.grade "$(LAB)" "$(NOTEBOOK)" $(ARGS)
 
 bench: core ## every benchmark beside its peer; fails when a bar is short (ARGS=--device=cuda)
 	@short=0; for script in benchmarks/[a-z]*.py; do \
@@ -68,4 +71,7 @@ core:
 	@sh tools/environment.sh
 
 extras:
-	@sh tools/environment.sh test
+	@sh tools/environment.sh test grade
+
+grader:
+	@sh tools/environment.sh grade

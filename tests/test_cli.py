@@ -68,6 +68,8 @@ def test_help_imports_neither_torch_nor_matplotlib_nor_numpy():
         (["results", "import", "there-is-no-such-file.json"], 1, "no file"),
         (["results", "steal"], 2, "invalid choice: 'steal'"),
         (["price", "--recorded", "atlantis"], 2, "no recording is called 'atlantis'"),
+        (["trace", "q + 1"], 2, "q is not known here"),
+        (["trace", "a +"], 2, "no Python expression"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
@@ -309,3 +311,30 @@ def test_figures_writes_where_it_is_told_or_says_what_is_missing(tmp_path, capsy
         assert code == 0 and (tmp_path / "receipt-light.svg").read_text().startswith("<")
     else:
         assert code == 1 and "make record" in said.err
+
+
+# ---- trace
+
+
+def test_trace_prints_what_is_looked_up_and_the_committed_tree(capsys):
+    assert main(["trace", "x @ w"]) == 0
+    out, err = capsys.readouterr()
+    for part in ("aten::matmul", "math kernel", "library inside the kernel", "recorded: x @ w", "runs natively", "100.0%"):
+        assert part in out
+    assert err == ""
+
+
+def test_trace_as_json_is_json_and_nothing_else(capsys):
+    assert main(["trace", "a + b", "--grad", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["dispatch"]["op"] == "aten::add.Tensor" and found["tree"]["label"].startswith("recorded: a + b, grad")
+    assert sum(row["instructions"] for row in found["fold"]["rows"]) == pytest.approx(found["fold"]["total"], rel=0.01)
+
+
+def test_trace_without_valgrind_shows_ours_and_says_why(capsys, monkeypatch):
+    monkeypatch.setenv("ONE_ADD_NO_VALGRIND", "1")
+    assert main(["trace", "--live"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "not counted here: valgrind: switched off by ONE_ADD_NO_VALGRIND=1" in out and "recorded: a + b" in out
+    assert main(["trace", "--record"]) == 1
+    assert "nothing was recorded" in capsys.readouterr().err

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import random
 from dataclasses import replace
 
 import pytest
 
 from tests.factories import WHERE, make_reading, make_receipt
+from utils import paths
 from utils.model import ledger, quantities, recordings, schemas
 from utils.model.ledger import Claim
 from utils.model.readings import StagePrice
@@ -56,6 +58,13 @@ def test_the_two_lessons_of_this_release_settle_these_claims():
     assert {c.id for c in map(ledger.find, FIRST_ISSUE) if not c.metric} == by_trace_alone
 
 
+def where_of(stem: str) -> dict:
+    """The machine and versions of what a claim names: a recording, or a file of call trees."""
+    if stem.startswith("trees/"):
+        return json.loads((paths.RECORDINGS / f"{stem}.json").read_text(encoding="utf-8"))["where"]
+    return recordings.load(stem).where
+
+
 @pytest.mark.parametrize("claim_id", [c.id for c in ledger.claims()])
 def test_a_written_verdict_equals_the_computed_one(claim_id):
     claim = ledger.find(claim_id)
@@ -65,7 +74,7 @@ def test_a_written_verdict_equals_the_computed_one(claim_id):
     assert claim.recordings and len(claim.sentence) >= 20
     if claim.metric:
         assert claim.verdict == ledger.computed_verdict(claim)
-    versions = {".".join(recordings.load(stem).where["torch"].split(".")[:2]) for stem in claim.recordings}
+    versions = {".".join(where_of(stem)["torch"].split(".")[:2]) for stem in claim.recordings}
     assert versions <= set(claim.torch), "verified on a version that the row does not name"
 
 

@@ -13,15 +13,18 @@ from dataclasses import replace
 
 import pytest
 
+from tests import traces as made_up
 from tests.conftest import REPO
 from tests.factories import WHERE, make_race, make_reading, make_receipt
 from tools import canonical, lint_notebooks
 from tools.lint_notebooks import COMPARED
-from utils.measure import stopwatch, traps
+from utils.measure import stopwatch, trace, traps
+from utils.measure.fold_tree import distribution
 from utils.measure.simulated import SimulatedDevice, VirtualClock
 from utils.model import recordings
 from utils.model.expected import ExpectationError, expect
 from utils.model.readings import Reading, Receipt
+from utils.show import instructions, lesson01
 
 RNG = random.Random(3)
 
@@ -151,8 +154,93 @@ STOPWATCH_FAULTS = {
     "a read that does not wait": set_trap("item", "simulated", 40_000.0),
     "the profiler off": set_trap("profiler", "cpu", 40_000.0),
 }
+
+
+def one_add() -> dict:
+    """What lesson 01 has traced when its checks run: committed trees, and traces of the ops as torch 2.11 and 2.13 run them."""
+    trees = {name: (tree, trace.fold(tree)) for name, tree in trace.recorded_trees().items()}
+    (tree, add), (_, product) = trees["a + b"], trees["x @ w"]
+    lines = {line: made_up.traced(line) for line in ("a + b", "a + 1.0", "1.0 + a")}
+    states, mixed = made_up.looked(), made_up.traced("i + b", dtypes=("int64", "float32"))
+    return {
+        "device": "cpu",
+        "counted": lesson01.counted(add, tree),
+        "ran": lesson01.ran(lines, mixed, states),
+        "traced": lesson01.traced_product(made_up.product(), made_up.batch(), add, product),
+        "first": trap("cpu", 4e5, 1e4),
+        "parts": (trees, lines, mixed, states),  # what the faults below plant theirs in; the lesson's cells read no such name
+    }
+
+
+def in_tree(change):
+    """The add's numbers from a tree, or rules, that `change(tree, rules)` has spoilt."""
+
+    def plant(values: dict) -> None:
+        tree = values["parts"][0]["a + b"][0]
+        spoilt, rules = change(tree, trace.load_rules(tree.where["torch"]))
+        values["counted"] = lesson01.counted(trace.fold(spoilt, rules), spoilt)
+
+    return plant
+
+
+def in_trace(line: str = "", state: str = "", **changes):
+    """What was looked up, with one line or one state of the thread traced wrongly."""
+
+    def plant(values: dict) -> None:
+        _, lines, mixed, states = values["parts"]
+        if line == "i + b":
+            mixed = replace(mixed, **changes)
+        elif line:
+            lines = {**lines, line: replace(lines[line], **changes)}
+        else:
+            states = {**states, state: replace(states[state], **changes)}
+        values["ran"] = lesson01.ran(lines, mixed, states)
+
+    return plant
+
+
+def long_loop(tree):
+    """The tree of an add of many elements: the innermost function takes what a large tensor would make it take."""
+    loop = instructions.path_to_loop(tree, trace.load_rules(tree.where["torch"]))[-1]
+    return replace(tree, self_cost={**tree.self_cost, loop: 50_000.0})
+
+
+def out_given(tree, rules):
+    """The tree of an add that writes into a tensor that is there: nothing of the result is made or freed."""
+    result = {row.id for row in rules.rows if row.stage in lesson01.RESULT_STAGES}
+    spread = distribution(tree, rules)
+    own = {f: cost * (1 - sum(part for row, part in spread[f].items() if row in result)) for f, cost in tree.self_cost.items()}
+    return replace(tree, self_cost=own)
+
+
+def nobody_explains(tree, rules):
+    """Rules that know nothing at or above the interpreter: what no other row claims is left over."""
+    return tree, replace(rules, rows=tuple(r for r in rules.rows if r.stage != "python_boundary"))
+
+
+def product_with(**changes):
+    return lambda values: values["traced"].update(changes)
+
+
+ONE_ADD_FAULTS = {
+    "rules that miss the interpreter": in_tree(nobody_explains),
+    "a row counted twice": lambda values: values["counted"].update(explained=1.2 * values["counted"]["explained"]),
+    "the tree of a large tensor": in_tree(lambda tree, rules: (long_loop(tree), rules)),
+    "the kernel's row taken away": in_tree(lambda tree, rules: (tree, rules.without("kernel"))),
+    "the result written into a tensor that is there": in_tree(lambda tree, rules: (out_given(tree, rules), rules)),
+    "a number sent to an overload of its own": in_trace("a + 1.0", op="aten::add.Scalar"),
+    "another op traced beside the add": in_trace("1.0 + a", op="aten::sub.Tensor"),
+    "a key for the dtype": in_trace("i + b", hops=made_up.hops("MixedCPU", "AutogradCPU", "CPU")),
+    "no_grad traced in an inference-mode block": in_trace(state="no_grad", hops=made_up.hops("CPU")),
+    "inference_mode not on": in_trace(state="inference_mode", hops=made_up.hops("AutogradCPU", "CPU")),
+    "only the outermost op observed": product_with(**{"ops": 1, "ops in three dimensions": 1}),
+    "a batch that has two dimensions": product_with(**{"ops in three dimensions": 2}),
+    "the library counted as tax": product_with(**{"product tax": 20_000.0}),
+    "a product that ran before its first time": lambda values: values.update(first=trap("cpu", 10_100.0, 1e4)),
+}
 LESSONS = {
     "00_start_here": (stopwatch_and_traps, STOPWATCH_FAULTS),
+    "01_one_add": (one_add, ONE_ADD_FAULTS),
     "05_price_each_stage": (receipts, RECEIPT_FAULTS),
 }
 
@@ -395,5 +483,5 @@ def test_lint_of_lesson_05_goes_red_on(fault):
 
 
 def test_no_kind_of_fault_is_lost():
-    assert min(map(len, (RECEIPT_FAULTS, STOPWATCH_FAULTS, CODE_FAULTS, LESSON_FAULTS))) >= 4
+    assert min(map(len, (RECEIPT_FAULTS, STOPWATCH_FAULTS, ONE_ADD_FAULTS, CODE_FAULTS, LESSON_FAULTS))) >= 4
     assert sum(map(len, (RECEIPT_FAULTS, STOPWATCH_FAULTS, CODE_FAULTS, LESSON_FAULTS))) >= 40

@@ -50,7 +50,15 @@ def test_requirements_prints_the_list_and_an_extra():
         return run.stdout.splitlines()
 
     assert printed() == PYPROJECT["project"]["dependencies"]
-    assert printed("test") == PYPROJECT["project"]["dependencies"] + PYPROJECT["project"]["optional-dependencies"]["test"]
+    extras = PYPROJECT["project"]["optional-dependencies"]
+    assert printed("test") == PYPROJECT["project"]["dependencies"] + extras["test"]
+    assert printed("test", "grade") == PYPROJECT["project"]["dependencies"] + extras["test"] + extras["grade"]
+
+
+def test_nbgrader_is_pinned_within_0_9_and_no_learner_needs_it():
+    assert any(re.fullmatch(r"nbgrader==0\.9\.\d+", line) for line in PYPROJECT["project"]["optional-dependencies"]["grade"])
+    everyone = PYPROJECT["project"]["dependencies"]
+    assert not any("nbgrader" in line for line in everyone)
 
 
 def test_the_extra_for_tests_has_its_tools():
@@ -74,17 +82,17 @@ needs_make = pytest.mark.skipif(not shutil.which("make"), reason="no make on PAT
 @needs_make
 def test_help_lists_every_target():
     listed = set(re.findall(r"make (\w+)", make("help").stdout))
-    phony = set(re.search(r"^\.PHONY: (.*)$", MAKEFILE, re.MULTILINE)[1].split()) - {"core", "extras"}
+    phony = set(re.search(r"^\.PHONY: (.*)$", MAKEFILE, re.MULTILINE)[1].split()) - {"core", "extras", "grader"}
     assert listed == phony
     assert {"lab", "test", "measure", "record", "labs", "grade", "bench", "soak", "figures"} <= phony
 
 
 @needs_make
-@pytest.mark.skipif(any((REPO / "solutions").glob("*/*.ipynb")), reason="there are labs")
-def test_labs_and_grade_say_that_there_are_no_labs_yet():
-    labs, grade = make("labs"), make("grade")
-    assert labs.returncode == 0 and "a later release" in labs.stdout
-    assert grade.returncode != 0 and "a later release" in grade.stderr
+@pytest.mark.parametrize("given", [(), ("LAB=lab1",), ("NOTEBOOK=x.ipynb",)], ids=str)
+def test_grade_says_what_it_must_be_told(given):
+    """Before anything is installed."""
+    grade = make("grade", *given)
+    assert grade.returncode != 0 and "make grade LAB=lab1 NOTEBOOK=" in grade.stderr
 
 
 # A Python that only notes how it was called and answers as told: the script is tried without a network and in a second.
@@ -129,7 +137,7 @@ def bare(tmp_path):
     return Bare(tmp_path)
 
 
-@pytest.mark.parametrize("extra", [(), ("test",)])
+@pytest.mark.parametrize("extra", [(), ("test",), ("test", "grade")], ids=str)
 def test_the_environment_is_made_once(bare, extra):
     first = bare.run(*extra)
     assert first.returncode == 0 and bare.installs == 1, first.stderr
@@ -152,6 +160,21 @@ def test_the_extra_brings_the_core(bare):
     bare.run("test")
     bare.run()
     assert bare.installs == 0
+
+
+def test_two_extras_bring_each_and_one_does_not_bring_the_other(bare):
+    bare.run("test", "grade")
+    for asked in [("test",), ("grade",), ("grade", "test"), ()]:
+        bare.run(*asked)
+        assert bare.installs == 0, asked
+
+
+def test_an_extra_does_not_bring_another(bare):
+    bare.run("grade")
+    bare.run("test")
+    assert bare.installs == 1
+    bare.run("grade")
+    assert bare.installs == 0, "what was there is still there"
 
 
 def test_what_was_interrupted_is_made_again(bare):

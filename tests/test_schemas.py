@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import random
 import subprocess
 import sys
@@ -11,6 +12,8 @@ import pytest
 
 from tests.factories import make_race, make_receipt
 from utils import paths
+from utils.measure import tree_store
+from utils.measure.timeline import Launch, OpSpan, Segment, Timeline
 from utils.model import recordings, results, schemas
 from utils.model.schemas import SchemaError
 
@@ -50,9 +53,22 @@ def a_results_file() -> dict:
     return {"format": results.FORMAT, "version": 1, "rows": [row], "predictions": [guess]}
 
 
+def a_wrong_answer() -> dict:
+    return copy.deepcopy(schemas.read_yaml(sorted((paths.REPO / "solutions").glob("*/wrong/*.yml"))[0]))
+
+
+def a_timeline() -> dict:
+    launch = Launch("aten::add", "cudaLaunchKernel", RNG.randrange(1, 99), 2.5, 4.0, "add_kernel", 9.5, RNG.uniform(1, 2))
+    segment = Segment("a + b", "float32, one element each", 11.5, (OpSpan("aten::add", 1.0, 7.5, 0),), (launch,))
+    return json.loads(json.dumps(Timeline({"a + b": segment}, make_receipt("cuda").where, "2026-11-29").to_dict()))
+
+
 SAMPLES = {
     "recording": a_recording,
     "results": a_results_file,
+    "wrong_answer": a_wrong_answer,
+    "trees": lambda: copy.deepcopy(tree_store.recorded("2.13.0")),
+    "timeline": a_timeline,
     **{kind: lambda kind=kind: committed(kind) for kind in schemas.FILES if kind != "devices"},
 }
 
@@ -114,6 +130,20 @@ DAMAGES = [
     ("misconceptions", "misconceptions[0].id", put("misconceptions", 0, "id", "Call Is Work")),
     ("glossary", "terms[0].definition", put("terms", 0, "definition", "short")),
     ("glossary", "terms[0]", put("terms", 0, "links", [])),
+    ("stages", "rows[3].stage", put("rows", 3, "stage", "Argument Parser")),
+    ("stages", "rows[3].cxx", put("rows", 3, "cxx", {"any": []})),
+    ("stages", "shared[0]", drop("shared", 0, "what")),
+    ("trees", "where", drop("where", "valgrind")),
+    ("trees", "command", put("command", "by hand")),
+    ("trees", "functions[0]", put("trees", "a + b", "functions", 0, ["f", "lib.so", -1.0])),
+    ("trees", "edges[0]", put("trees", "a + b", "edges", 0, [0, 1])),
+    ("timeline", "command", put("command", "by hand")),
+    ("timeline", "correlation", put("segments", 0, "launches", 0, "correlation", 0)),
+    ("timeline", "segments", put("segments", [])),
+    ("wrong_answer", "loses", put("loses", [])),
+    ("wrong_answer", "misconception", put("misconception", "Call Is Work")),
+    ("wrong_answer", "changes[0]", put("changes", 0, {"cell": "timed", "find": "x"})),
+    ("wrong_answer", "changes[0]", put("changes", 0, {"cell": "timed", "find": "x", "put": "y", "source": "z"})),
 ]
 
 

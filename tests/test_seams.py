@@ -38,3 +38,31 @@ def test_without_the_address_the_seam_says_what_is_lost(monkeypatch):
     assert not seams.has_impl_address()
     with pytest.raises(RuntimeError, match="cannot borrow"):
         seams.impl_address(torch.rand(1))
+
+
+def test_valgrinds_requests_do_nothing_outside_valgrind_and_are_missed_by_name(monkeypatch):
+    assert seams.has_valgrind_toggle()
+    monkeypatch.delattr("torch._C._valgrind_toggle_and_dump_stats")
+    assert not seams.has_valgrind_toggle()
+
+
+def test_key_sets_are_combined_and_named():
+    a = torch.rand(2)
+    keys = seams.key_set(a)
+    included, excluded = seams.thread_key_sets()
+    assert seams.dispatcher_missing() == ()
+    assert seams.keys_among(keys, ("Undefined", "NoSuchKey", "CPU", "CUDA", "AutogradCPU")) == ("CPU", "AutogradCPU")
+    assert "AutocastCPU" in seams.keys_among(excluded, ("CPU", "AutocastCPU"))
+    assert seams.keys_among(seams.without_key(keys, "CPU"), ("CPU", "AutogradCPU")) == ("AutogradCPU",)
+    assert seams.keys_among(seams.keys_below(keys, "AutogradCPU"), ("CPU", "AutogradCPU")) == ("CPU",)
+    assert "AutogradCPU: registered at" in seams.dispatch_table("aten::add.Tensor")
+
+
+def test_a_lost_dispatcher_name_is_named(monkeypatch):
+    monkeypatch.delattr("torch._C._dispatch_dump_table")
+    assert seams.dispatcher_missing() == ("_dispatch_dump_table",)
+
+
+def test_a_schema_is_text_and_falls_back_to_the_overloads_name():
+    assert seams.schema_of(torch.ops.aten.add.Tensor).startswith("aten::add.Tensor(Tensor self")
+    assert seams.schema_of("aten.add.Tensor") == "aten.add.Tensor"

@@ -18,7 +18,7 @@ WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 WIDGET_STATE = "application/vnd.jupyter.widget-state+json"
 KERNELSPEC = {"display_name": "Python 3", "language": "python", "name": "python3"}
 LANGUAGE_INFO = {"name": "python"}
-CELL_METADATA = ("tags", "jupyter", "jp-MarkdownHeadingCollapsed")
+CELL_METADATA = ("tags", "jupyter", "jp-MarkdownHeadingCollapsed", "nbgrader")
 CELL_ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{5,}\b")

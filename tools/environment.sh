@@ -1,13 +1,14 @@
 #!/bin/sh
-# environment.sh [EXTRA]: .venv with pyproject's pinned dependencies and those of the extra, made once.
+# environment.sh [EXTRA …]: .venv with pyproject's pinned dependencies and those of the extras, made once.
 #
 # Finds any Python from 3.11 on (PYTHON=… chooses one). A stamp named after a checksum of pyproject says what is installed,
 # so a second call does nothing. Every way in which it cannot go on is one line that says what is missing; exit 2.
 set -eu
 cd "$(dirname "$0")/.."
 venv=.venv
-extra=${1:-}
-stamp=$venv/.stamp-$(sed "/^\[tool/,\$d" pyproject.toml | cksum | cut -d" " -f1)${extra:+-$extra}
+extras=$*
+pins=$venv/.stamp-$(sed "/^\[tool/,\$d" pyproject.toml | cksum | cut -d" " -f1)
+named=$(for extra in $extras; do printf -- '-%s' "$extra"; done) # "" or "-test-grade"
 range='sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 15))'
 
 stop() {
@@ -35,6 +36,17 @@ find_python() {
     stop "no Python from 3.11 to 3.14 found (python3 is $(python3 --version 2>&1 || echo absent)); install one, or say PYTHON=/path/to/python."
 }
 
+installed() { # some stamp of these pins names every extra that is asked for; an extra brought the core with it
+    for file in "$pins" "$pins"-*; do
+        [ -e "$file" ] || continue
+        for extra in $extras; do
+            case ${file#"$pins"}- in *-"$extra"-*) ;; *) continue 2 ;; esac
+        done
+        return 0
+    done
+    return 1
+}
+
 version() { "$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null || echo none; }
 
 if [ -e "$venv" ] && [ -n "${PYTHON:-}" ]; then
@@ -45,8 +57,7 @@ if [ -e "$venv" ] && [ -n "${PYTHON:-}" ]; then
     fi
 fi
 if "$venv/bin/python" -c '' 2>/dev/null; then
-    [ -e "$stamp" ] && exit 0
-    [ -z "$extra" ] && ls "$stamp"-* >/dev/null 2>&1 && exit 0 # an extra brought the core with it
+    installed && exit 0
 fi
 if [ -e "$venv" ] && ! "$venv/bin/python" -m pip --version >/dev/null 2>&1; then
     echo "$venv does not run (moved, or its making was interrupted): making it again."
@@ -60,11 +71,13 @@ if [ ! -e "$venv" ]; then
     echo "Making $venv with Python $(version "$python")."
     "$python" -m venv "$venv" || stop "$python could not make $venv (is the disk full, or this folder read-only?)."
 fi
-"$venv/bin/python" tools/requirements.py $extra >"$venv/requirements${extra:+-$extra}.txt"
-echo "Installing the pinned dependencies${extra:+ and those of $extra} into $venv: once, some minutes (torch is the large one)."
+"$venv/bin/python" tools/requirements.py $extras >"$venv/requirements$named.txt"
+echo "Installing the pinned dependencies${extras:+ and those of $extras} into $venv: once, some minutes (torch is the large one)."
 [ -t 1 ] && quiet= || quiet=-qq # in a log, only errors
 PIP_USER=0 "$venv/bin/python" -m pip install --disable-pip-version-check $quiet \
-    -r "$venv/requirements${extra:+-$extra}.txt" </dev/null ||
+    -r "$venv/requirements$named.txt" </dev/null ||
     stop "pip could not install them (its reason is above; offline, or no room on the disk?). Run the same command again to go on."
-rm -f "$venv"/.stamp-*"${extra:+-$extra}" # pins of an older pyproject
-: >"$stamp"
+for file in "$venv"/.stamp-*; do
+    case $file in "$pins" | "$pins"-*) ;; *) rm -f "$file" ;; esac # pins of an older pyproject
+done
+: >"$pins$named"

@@ -1,7 +1,7 @@
 """`python -m tools.lint`: every rule of the repository that ruff does not know, over the files that git tracks.
 
-Prints each broken rule as `file: rule: what`; exit 1 when there is one. The rules: notebooks (tools/lint_notebooks.py), code
-(tools/lint_code.py), links (tools/lint_links.py), sizes, machine paths, the README's table of lessons.
+Prints each broken rule as `file: rule: what`; exit 1 when there is one. The rules: lessons (tools/lint_notebooks.py), labs
+(tools/lint_labs.py), code (tools/lint_code.py), links (tools/lint_links.py), sizes, machine paths, the README's tables.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from tools import canonical, lint_code, lint_links, lint_notebooks
+from tools import canonical, lint_code, lint_labs, lint_links, lint_notebooks
 
 REPO = Path(__file__).resolve().parent.parent
 MAX_BYTES = 2_000_000
@@ -42,8 +42,14 @@ def lint_repository(repo: Path = REPO) -> list[str]:
 def lint_notebook(path: Path) -> list[str]:
     """Every problem of one notebook, as lines."""
     return [
-        f"{path}: {rule}: {'cell ' + cell + ': ' if cell else ''}{what}" for rule, cell, what in lint_notebooks.lint_file(path)
+        f"{path}: {rule}: {'cell ' + cell + ': ' if cell else ''}{what}"
+        for rule, cell, what in lint_notebooks.lint_file(path, _rules(path))
     ]
+
+
+def _rules(path: Path):
+    """A lab's source has rules of its own; every other notebook is a lesson."""
+    return lint_labs.lint if path.resolve().parent.parent.name == "solutions" else lint_notebooks.lint
 
 
 def problems(repo: Path, files: list[Path]) -> Iterator[tuple[Path, str, str]]:
@@ -58,7 +64,7 @@ def problems(repo: Path, files: list[Path]) -> Iterator[tuple[Path, str, str]]:
             yield path, "machine", f"{found!r} is a path of one machine"
         if path.suffix == ".py":
             yield from code(path, text)
-        elif path.suffix == ".ipynb" and path.parts[0] == "notebooks":
+        elif path.suffix == ".ipynb" and path.parts[0] in ("notebooks", "solutions"):
             yield from notebook(path, full, text, repo)
         elif str(path) in PAGES:
             for what in lint_links.dead(full, text, repo):
@@ -66,6 +72,8 @@ def problems(repo: Path, files: list[Path]) -> Iterator[tuple[Path, str, str]]:
     if (repo / "README.md").is_file():
         for what in lesson_table(repo):
             yield Path("README.md"), "lessons", what
+        for what in lab_table(repo):
+            yield Path("README.md"), "labs", what
 
 
 def code(path: Path, text: str) -> Iterator[tuple[Path, str, str]]:
@@ -77,7 +85,7 @@ def code(path: Path, text: str) -> Iterator[tuple[Path, str, str]]:
 
 
 def notebook(path: Path, full: Path, text: str, repo: Path) -> Iterator[tuple[Path, str, str]]:
-    for rule, cell, what in lint_notebooks.lint_file(full):
+    for rule, cell, what in lint_notebooks.lint_file(full, _rules(full)):
         yield path, rule, f"{'cell ' + cell + ': ' if cell else ''}{what}"
     try:
         nb = canonical.loads(text)
@@ -106,6 +114,21 @@ def lesson_table(repo: Path) -> Iterator[str]:
             yield f"lesson {number} is neither linked nor marked as planned"
         if "](" in first and "planned" in rest:
             yield f"lesson {number} is there and still marked as planned"
+
+
+def lab_table(repo: Path) -> Iterator[str]:
+    """The README's table of labs against solutions/ and labs/: every lab generated and linked once, every link a lab."""
+    readme = (repo / "README.md").read_text(encoding="utf-8")
+    linked = re.findall(r"^\| lab \d+ \| \[.*?\]\(labs/([^)]+)\)", readme, flags=re.MULTILINE)
+    sources = {path.relative_to(repo / "solutions").as_posix() for path in (repo / "solutions").glob("*/*.ipynb")}
+    released = {path.relative_to(repo / "labs").as_posix() for path in (repo / "labs").glob("*/*.ipynb")}
+    for name in sorted(sources ^ released):
+        yield f"{name} is only in one of solutions/ and labs/: make labs"
+    for name in sorted(sources | set(linked)):
+        if linked.count(name) != 1:
+            yield f"{name} is linked {linked.count(name)} times in the table of labs"
+        elif name not in sources:
+            yield f"{name} is linked, and there is no such lab"
 
 
 def main() -> int:

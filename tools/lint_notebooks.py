@@ -11,7 +11,7 @@ import ast
 import base64
 import re
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -46,6 +46,7 @@ Finding = tuple[str, str, str]  # rule, cell id or "", what is wrong
 def lint(nb: NotebookNode) -> Iterator[Finding]:
     """Every broken rule of one notebook, as (rule, cell id, what)."""
     yield from whole_notebook(nb)
+    yield from lesson_size(nb)
     yield from first_cells(nb)
     for cell in nb.cells:
         where = cell.get("id", "")
@@ -75,6 +76,9 @@ def whole_notebook(nb: NotebookNode) -> Iterator[Finding]:
             "",
             f"execution counts are not 1..{len(counts)}: run it on a fresh kernel (python -m tools.notebooks run)",
         )
+
+
+def lesson_size(nb: NotebookNode) -> Iterator[Finding]:
     if len(nb.cells) not in CELLS:
         yield "cells", "", f"{len(nb.cells)} cells; a lesson has {CELLS.start} to {CELLS.stop - 1}"
     words = sum(count_words(cell.source) for cell in nb.cells if cell.cell_type == "markdown" and "deeper" not in tags(cell))
@@ -142,10 +146,10 @@ def tag_rules(cell: NotebookNode) -> Iterator[tuple[str, str]]:
         yield "core-or-deeper", "needs exactly one of the tags core and deeper"
 
 
-def code_rules(cell: NotebookNode) -> Iterator[tuple[str, str]]:
+def code_rules(cell: NotebookNode, most: int = MAX_CODE_LINES) -> Iterator[tuple[str, str]]:
     lines = [line for line in cell.source.splitlines() if line.strip() and line.strip() != COMPARED]
-    if len(lines) > MAX_CODE_LINES and cell.source != FIRST_CELL:
-        yield "code-lines", f"{len(lines)} lines of code; at most {MAX_CODE_LINES}, the rest belongs in utils/"
+    if len(lines) > most and cell.source != FIRST_CELL:
+        yield "code-lines", f"{len(lines)} lines of code; at most {most}, the rest belongs in utils/"
     for line in cell.source.splitlines():
         if "nbval" in line.lower() and (line != COMPARED or line != cell.source.splitlines()[0]):
             yield "nbval-marker", f"{line.strip()!r}: the one marker is {COMPARED!r}, alone on the cell's first line"
@@ -267,14 +271,14 @@ def pictures(text: str) -> Iterator[tuple[str, str]]:
             yield "alt-text", "a markdown picture without alt text"
 
 
-def lint_file(path: Path) -> list[Finding]:
-    """Every broken rule of the notebook at `path`, its format included."""
+def lint_file(path: Path, rules: Callable[[NotebookNode], Iterator[Finding]] = lint) -> list[Finding]:
+    """Every broken rule of the notebook at `path`, its format included. `rules` are a lesson's unless others are given."""
     text = path.read_text(encoding="utf-8")
     try:
         nb = canonical.loads(text)
     except ValueError as error:
         return [("format", "", str(error))]
-    found = list(lint(nb))
+    found = list(rules(nb))
     if text != canonical.dumps(canonical.canonical(nb)):
         found.append(("format", "", "not in canonical form (python -m tools.notebooks format)"))
     return found

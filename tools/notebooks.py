@@ -1,4 +1,4 @@
-"""`python -m tools.notebooks run|format|lint|new FILE…`: everything that is done to a lesson's notebook.
+"""`python -m tools.notebooks run|format|lint|new FILE…`: everything that is done to a lesson's or a lab's notebook.
 
     run      execute on a fresh kernel, strip what is noise, write the canonical form  (--check: write nothing)
     format   canonical form and ruff's formatting of the code cells, without running   (--check: write nothing)
@@ -141,7 +141,7 @@ def main(argv: list[str] | None = None) -> int:
         if name == "run":
             command.add_argument("--timeout", type=float, default=300, metavar="S", help="seconds a cell may take (300)")
     args = parser.parse_args(argv)
-    files = args.files or sorted((REPO / "notebooks").glob("*.ipynb"))
+    files = args.files or [*sorted((REPO / "notebooks").glob("*.ipynb")), *sorted((REPO / "solutions").glob("*/*.ipynb"))]
     absent = [f for f in files if args.command != "new" and not f.is_file()]
     if absent:
         parser.error(f"no such notebook: {', '.join(map(str, absent))}")

@@ -258,9 +258,8 @@ class Notebook:
 
     def problems(self) -> list[str]:
         """Everything a reader must never see: tracebacks, widgets without a model, errors of the page's scripts."""
-        found = [
-            f"error output: {t[:500]}" for t in self.page.locator(".jp-RenderedText[data-mime-type*='error']").all_inner_texts()
-        ]
+        kinds = ".jp-RenderedText[data-mime-type*='error'], .jp-RenderedText[data-mime-type*='stderr']:has-text('Traceback')"
+        found = [f"error output: {t[:500]}" for t in self.page.locator(kinds).all_inner_texts()]
         text = self.page.locator("body").inner_text()
         for words in ("model not found", "Error displaying widget", "Error creating widget", "Javascript Error"):
             if words.lower() in text.lower():

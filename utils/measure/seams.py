@@ -61,3 +61,105 @@ def impl_address(tensor) -> int:
 
         raise RuntimeError(f"torch {torch.__version__} has no Tensor._cdata any more: the C++ stages cannot borrow their inputs")
     return tensor._cdata
+
+
+# ------------------------------------------------------------------ trace: counting instructions under valgrind
+# torch._C._valgrind_toggle, _valgrind_toggle_and_dump_stats: client requests that torch's own benchmark tools use, torch 1.7 to
+# 2.13 at least (Linux and macOS builds). Probe: `has_valgrind_toggle()`. Fallback: none; the committed call trees are shown.
+
+
+def has_valgrind_toggle() -> bool:
+    """Whether this build of torch carries callgrind's client requests."""
+    import torch
+
+    names = ("_valgrind_toggle", "_valgrind_toggle_and_dump_stats")
+    return all(callable(getattr(torch._C, name, None)) for name in names)
+
+
+def valgrind_toggle() -> None:
+    """Start collecting when it is off, stop when it is on; nothing outside valgrind."""
+    import torch
+
+    torch._C._valgrind_toggle()
+
+
+def valgrind_dump() -> None:
+    """Stop collecting and write what was collected as the next numbered file; nothing outside valgrind."""
+    import torch
+
+    torch._C._valgrind_toggle_and_dump_stats()
+
+
+# ------------------------------------------------------------------ trace: the dispatcher's key sets and tables
+# torch._C._dispatch_keys, _dispatch_tls_local_include_set, _dispatch_tls_local_exclude_set, _dispatch_dump_table,
+# _dispatch_keyset_full_after, DispatchKey: torch 1.13 to 2.13 at least. Probe: `dispatcher_missing()`. Fallback: none; the trace
+# names what is gone and leaves those rows out. Key sets are combined by `|`, `&` and `-` only: their printed form leaves out the
+# per-backend keys of a functionality (inference mode's exclusion of AutogradCPU).
+
+_DISPATCHER = (
+    "_dispatch_keys",
+    "_dispatch_tls_local_include_set",
+    "_dispatch_tls_local_exclude_set",
+    "_dispatch_dump_table",
+    "_dispatch_keyset_full_after",
+    "DispatchKey",
+)
+
+
+def dispatcher_missing() -> tuple[str, ...]:
+    """The names this torch has lost, of those that a dispatch is read with."""
+    import torch
+
+    return tuple(name for name in _DISPATCHER if not hasattr(torch._C, name))
+
+
+def key_set(tensor):
+    """The dispatch key set of a tensor."""
+    import torch
+
+    return torch._C._dispatch_keys(tensor)
+
+
+def thread_key_sets() -> tuple:
+    """(keys that this thread includes, keys that it excludes) in every call."""
+    import torch
+
+    return torch._C._dispatch_tls_local_include_set(), torch._C._dispatch_tls_local_exclude_set()
+
+
+def dispatch_table(op: str) -> str:
+    """The op's table as text, a row per key; `op` is "aten::add.Tensor". RuntimeError for an op that the dispatcher lacks."""
+    import torch
+
+    return torch._C._dispatch_dump_table(op)
+
+
+def keys_among(keys, names) -> tuple[str, ...]:
+    """Those of `names` that the key set holds, in their order. Names without a key in this torch are left out."""
+    import torch
+
+    known = ((name, getattr(torch._C.DispatchKey, name, None)) for name in names)
+    return tuple(name for name, key in known if key is not None and name != "Undefined" and keys.has(key))
+
+
+def without_key(keys, name: str):
+    """The key set without one key."""
+    import torch
+
+    return keys.remove(getattr(torch._C.DispatchKey, name))
+
+
+def keys_below(keys, name: str):
+    """What is left of a key set for the re-dispatch that the kernel of key `name` does."""
+    import torch
+
+    return keys & torch._C._dispatch_keyset_full_after(getattr(torch._C.DispatchKey, name))
+
+
+# ------------------------------------------------------------------ trace: the schema of an overload
+# OpOverload._schema: torch 1.12 to 2.13 at least. Probe: the call itself. Fallback: the overload's own name, "aten.add.Tensor".
+
+
+def schema_of(overload) -> str:
+    """The schema of `torch.ops.aten.add.Tensor` and the like as text, "aten::add.Tensor(Tensor self, …) -> Tensor"."""
+    return str(getattr(overload, "_schema", overload))

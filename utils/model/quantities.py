@@ -6,7 +6,7 @@ name that holds an operator stands in single quotes: ladder.'c = a + b'.
 Of a receipt: end_to_end, loop, python_call, `stages.<id>`, stages.sum (of the isolates that exist), `arms.<name>`,
 `ladder.<name>`, `device_time.<name>`, `first_call.<name>`, in_program.first (the smallest N), in_program.last (the largest),
 context (what no stage explains), aa_error.
-Of a race: `<reading name>` and aa_error. Of a mapping: its keys (numbers or Readings).
+Of a race: `<reading name>` and aa_error. Of a mapping: its keys (numbers, Readings, or a NotMeasured that says why not).
 """
 
 from __future__ import annotations
@@ -102,6 +102,8 @@ def _quantity(name: str, thing: Receipt | Race | Mapping) -> Value:
     if name not in table:
         raise NoSuchQuantity(f"there is no {name!r} in this measurement; it has {', '.join(map(str, table))}")
     found = table[name]
+    if isinstance(found, NotMeasured):
+        raise found
     if isinstance(found, Reading):
         return _of(found)
     if isinstance(found, bool) or not isinstance(found, int | float):

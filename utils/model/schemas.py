@@ -8,6 +8,7 @@ see: a claim's lesson, an option's misconception, a range's stage, a term's link
 from __future__ import annotations
 
 import json
+import re
 import sys
 from functools import cache
 from pathlib import Path
@@ -180,13 +181,30 @@ def claim_problems(claims: dict, stages: dict) -> list[str]:
 
 
 def stage_problems(stages: dict) -> list[str]:
-    """Ids given twice, groups that do not exist, groups without a stage."""
+    """Ids given twice, groups that do not exist, groups without a stage, rows of the call tree that point nowhere."""
     groups = [g["id"] for g in stages["groups"]]
     out = _repeated(groups, "stages: group") + _repeated([s["id"] for s in stages["stages"]], "stages: id")
     for stage in stages["stages"]:
         out += _unknown("stages", stage["id"], "group", [stage["group"]], set(groups))
     used = {s["group"] for s in stages["stages"]}
-    return out + [f"stages: group {g!r} has no stage" for g in groups if g not in used]
+    out += [f"stages: group {g!r} has no stage" for g in groups if g not in used]
+    return out + _row_problems(stages)
+
+
+def _row_problems(stages: dict) -> list[str]:
+    """Rows of the call tree given twice, of no stage, under rows that do not exist, or with a pattern that is no pattern."""
+    rows = [r["id"] for r in stages["rows"]]
+    out = _repeated(rows, "stages: row")
+    for row in stages["rows"]:
+        out += _unknown("stages", row["id"], "stage", [row["stage"]], {s["id"] for s in stages["stages"]})
+        out += _unknown("stages", row["id"], "under", row["under"], set(rows) - {row["id"]})
+    patterns = [p for r in stages["rows"] for found in r["cxx"].values() for p in found]
+    for pattern in patterns + [p for helper in stages["shared"] for p in helper["cxx"]]:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            out.append(f"stages: {pattern!r} is no regular expression: {error}")
+    return out
 
 
 def _expression_problems(owner: str, expression: str, stages: dict) -> list[str]:

@@ -46,6 +46,14 @@ def format_ns(ns: float | Reading | None, digits: int = 3) -> str:
     return f"{significant(ns / 1000, digits)} µs"
 
 
+def format_time(ns: float, digits: int = 3) -> str:
+    """A time that may be long, as text: like `format_ns`, but in ms and s from there on."""
+    for factor, unit in ((1e9, "s"), (1e6, "ms")):
+        if abs(ns) >= factor:
+            return f"{significant(ns / factor, digits)} {unit}"
+    return format_ns(ns, digits)
+
+
 def format_band(reading: Reading | None) -> str:
     """The p25–p75 of the blocks in one unit: "938–951 ns"."""
     if reading is None:

@@ -1,0 +1,286 @@
+"""Grading one notebook: nbgrader agrees with the fast path, and a submission decides nothing but its answers.
+
+All notebooks of a lab are run by nbgrader once, one after the other in one child (a few seconds each).
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import subprocess
+import sys
+
+import psutil
+import pytest
+
+pytest.importorskip("nbgrader", reason="nbgrader is not installed (make test installs it)")
+
+from grading import course, fast, grade, wrong
+from grading.rebuild import BEFORE_A_TEST, rebuilt
+from grading.score import Score, lost, total
+from tests.conftest import REPO
+from utils.labs import cells
+from utils.labs.cells import Damage
+
+LABS = course.labs()
+LAB = LABS[0]
+
+
+def source(lab: str = LAB) -> dict:
+    return cells.read(course.source(lab))
+
+
+def student(lab: str = LAB) -> dict:
+    return cells.read(course.LABS / lab / f"{lab}.ipynb")
+
+
+def cell(nb: dict, cell_id: str) -> dict:
+    return next(c for c in nb["cells"] if any(known.id == cell_id for known in cells.known({"cells": [c]})))
+
+
+def answered(lab: str = LAB) -> dict:
+    """What a learner who knows everything hands in: the student edition with the solution's answers in it."""
+    nb = student(lab)
+    for known in cells.known(source(lab)):
+        if known.solution:
+            cell(nb, known.id)["source"] = known.source
+    return nb
+
+
+# ------------------------------------------------------------------------------------------------ damaged submissions
+
+
+def ids_of_tests(nb: dict) -> list[str]:
+    return [known.id for known in cells.known(nb) if known.test]
+
+
+def with_lost_cells(nb: dict) -> dict:
+    ids = ids_of_tests(nb)[:2]
+    nb["cells"] = [c for c in nb["cells"] if not any(k.id in ids for k in cells.known({"cells": [c]}))]
+    return nb
+
+
+def with_stripped_metadata(nb: dict) -> dict:
+    for cell_id in ids_of_tests(nb):
+        cell(nb, cell_id)["metadata"] = {}
+    return nb
+
+
+def with_copied_cells(nb: dict) -> dict:
+    answer = next(k.id for k in cells.known(nb) if k.solution)
+    for cell_id in (answer, ids_of_tests(nb)[0]):
+        i = nb["cells"].index(cell(nb, cell_id))
+        nb["cells"].insert(i, copy.deepcopy(nb["cells"][i]))
+    return nb
+
+
+def with_edited_tests(nb: dict) -> dict:
+    for cell_id in ids_of_tests(nb):
+        cell(nb, cell_id)["source"] = "assert True"
+    return nb
+
+
+def with_more_points(nb: dict) -> dict:
+    for cell_id in ids_of_tests(nb):
+        cell(nb, cell_id)["metadata"]["nbgrader"]["points"] = 100
+    return nb
+
+
+def with_no_tests_left(nb: dict) -> dict:
+    """Every test declared a solution of the learner's own, to be graded by hand."""
+    for cell_id in ids_of_tests(nb):
+        cell(nb, cell_id)["metadata"]["nbgrader"].update(solution=True, grade=False, locked=False)
+    return nb
+
+
+def with_a_false_strict(nb: dict) -> dict:
+    """Comparisons that say yes: a name put over `strict`, and the module's own functions replaced.
+
+    The fast path runs no cell of the learner's own, so its score is what an honest file earns: nbgrader must agree with it.
+    """
+    lie = "class _Yes:\n    def __getattr__(self, name):\n        return lambda *a, **k: True\nstrict = _Yes()\n"
+    lie += "import utils.labs.strict as _s\n"
+    lie += "for _n in ('equal', 'close', 'kind', 'raises'):\n    setattr(_s, _n, lambda *a, **k: True)"
+    at = nb["cells"].index(cell(nb, "imports")) + 1
+    nb["cells"].insert(at, {"cell_type": "code", "metadata": {}, "source": lie, "outputs": [], "execution_count": None})
+    return nb
+
+
+DAMAGED = {
+    "lost": (with_lost_cells, "lost"),
+    "stripped": (with_stripped_metadata, "lost"),
+    "copied": (with_copied_cells, "copied"),
+    "edited": (with_edited_tests, "edited"),
+    "points": (with_more_points, "points"),
+    "roles": (with_no_tests_left, "points"),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_damage_is_reported_and_changes_no_score(name):
+    """On a full answer and on the untouched lab alike."""
+    plant, kind = DAMAGED[name]
+    for nb, earned in ((answered(), total(fast.grade(rebuilt(source(), source())))), (student(), 0)):
+        hurt = plant(nb)
+        told = cells.damage(cells.known(source()), cells.known(hurt))
+        assert getattr(told, kind), f"{kind} is not reported"
+        assert not any(getattr(told, other) for other in ("lost", "copied", "edited", "points") if other not in (kind, "edited"))
+        assert list(told.sentences())
+        assert total(fast.grade(rebuilt(hurt, source()))) == earned
+
+
+def test_a_sound_submission_has_no_damage():
+    assert cells.damage(cells.known(source()), cells.known(answered())) == Damage()
+    assert cells.damage(cells.known(student()), cells.known(student())) == Damage()
+    assert not Damage() and not list(Damage().sentences())
+
+
+def test_a_lost_answer_cell_does_not_lose_the_answer():
+    """Pasted into a cell of the learner's own, an answer still counts; nowhere, it earns nothing and nothing else breaks."""
+    nb = answered()
+    answer = next(k for k in cells.known(nb) if k.solution and not k.by_hand)
+    cell(nb, answer.id)["metadata"] = {}
+    remade = rebuilt(nb, source())
+    assert [c for c in remade["cells"] if cells.source(c) == answer.source]
+    nb["cells"] = [c for c in nb["cells"] if cells.source(c) != answer.source]
+    gone = lost(fast.grade(rebuilt(nb, source())))
+    assert gone and gone < set(ids_of_tests(source()))
+
+
+def test_an_object_that_says_yes_earns_nothing():
+    nb = answered()
+    for known in cells.known(nb):
+        if known.solution and not known.by_hand:
+            lie = "class Yes:\n" + "".join(
+                f"    def __{name}__(self, *a, **k):\n        return {value}\n"
+                for name, value in (("eq", True), ("lt", True), ("gt", True), ("le", True), ("ge", True), ("ne", False))
+            )
+            functions = [line.split("(")[0].removeprefix("def ") for line in known.source.splitlines() if line.startswith("def ")]
+            lie += "\n".join(f"def {function}(*a, **k):\n    return Yes()" for function in functions)
+            cell(nb, known.id)["source"] = lie
+    assert total(fast.grade(rebuilt(nb, source()))) == 0
+
+
+# ------------------------------------------------------------------------------------------------ through nbgrader
+
+
+@pytest.fixture(scope="module", params=LABS)
+def graded(request):
+    """By name: what nbgrader and what the fast path say of each of a few notebooks of one lab."""
+    lab = request.param
+    notebooks = {"untouched": student(lab), "solution": answered(lab), "wrong": most_wrong(lab)}
+    if lab == LAB:
+        notebooks["damaged"] = with_a_false_strict(with_copied_cells(with_edited_tests(with_lost_cells(most_wrong(lab)))))
+    remade = {name: rebuilt(nb, source(lab)) for name, nb in notebooks.items()}
+    for name in remade.keys() - {"solution"}:  # without the cells that no point hangs on: importing torch takes seconds
+        needed = {"nbgrader", BEFORE_A_TEST}
+        remade[name]["cells"] = [c for c in remade[name]["cells"] if c["metadata"].keys() & needed or "_Yes" in cells.source(c)]
+    by_fast_path = {name: fast.grade(nb) for name, nb in remade.items()}
+    if lab == LAB:
+        remade["dead"] = with_a_cell("import os\nos._exit(1)")
+    return lab, grade.run(lab, remade), by_fast_path
+
+
+def most_wrong(lab: str) -> dict:
+    """The wrong answer that loses in most places."""
+    return max(wrong.catalogue(lab), key=lambda answer: (len(answer.loses), answer.id)).notebook()
+
+
+def with_a_cell(code: str) -> dict:
+    """The untouched first lab, rebuilt, with a cell of the learner's own at its end."""
+    nb = student()
+    nb["cells"] = [c for c in nb["cells"] if c["metadata"].get("nbgrader")]
+    nb["cells"].append({"cell_type": "code", "metadata": {}, "source": code, "outputs": [], "execution_count": None})
+    return rebuilt(nb, source())
+
+
+def test_nbgrader_and_the_fast_path_agree(graded):
+    lab, by_nbgrader, by_fast_path = graded
+    for name in by_fast_path:
+        scores = by_nbgrader[name]
+        assert isinstance(scores, tuple), f"{name}: {scores}"
+        automatic = [(s.id, s.points, s.most) for s in scores if not _by_hand(lab, s.id)]
+        assert automatic == [(s.id, s.points, s.most) for s in by_fast_path[name] if not _by_hand(lab, s.id)], name
+
+
+def _by_hand(lab: str, cell_id: str) -> bool:
+    return any(known.id == cell_id and known.by_hand for known in cells.known(source(lab)))
+
+
+def test_the_untouched_lab_scores_0_and_the_solution_full(graded):
+    lab, by_nbgrader, _ = graded
+    points = {known.id: known.points for known in cells.known(source(lab)) if known.grade}
+    assert {s.id: s.points for s in by_nbgrader["untouched"]} == dict.fromkeys(points, 0)
+    full = {s.id: s.points for s in by_nbgrader["solution"]}
+    assert full == {cell_id: None if _by_hand(lab, cell_id) else most for cell_id, most in points.items()}
+
+
+def test_a_dead_kernel_is_a_reason_and_no_score(graded):
+    lab, by_nbgrader, _ = graded
+    assert lab != LAB or "the kernel died" in by_nbgrader["dead"]
+
+
+# ------------------------------------------------------------------------------------------------ the command
+
+
+def test_graded_again_the_same_and_the_file_is_named(tmp_path, graded):
+    """The command itself, on a file with a download's name; the file handed in is left as it was."""
+    lab, by_nbgrader, _ = graded
+    if lab != LAB:
+        pytest.skip("once is enough")
+    path = tmp_path / "lab1 (1).ipynb"
+    path.write_text(json.dumps(with_lost_cells(most_wrong(lab))), encoding="utf-8")
+    before = path.read_bytes()
+    command = [sys.executable, "-m", "grading.grade", "1", str(path), "--keep", str(tmp_path / "out" / "kept.ipynb")]
+    ran = subprocess.run(command, cwd=REPO, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    earlier = grade.table(grade.Graded(path, lab, by_nbgrader["wrong"], Damage()))
+    assert ran.stdout.startswith(earlier), "the same notebook was graded before, and scored something else"
+    assert f"Graded {path} as {LAB}" in ran.stdout and "put right before grading" in ran.stdout
+    assert path.read_bytes() == before
+    assert "AssertionError" in (tmp_path / "out" / "kept.ipynb").read_text(encoding="utf-8")
+
+
+def _file(tmp_path, text):
+    path = tmp_path / "it.ipynb"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (None, "no such file"),
+        ("", "JSON is damaged"),
+        ("[]", "without a list of cells"),
+        ('{"cells": [3], "nbformat": 4}', "a cell without metadata"),
+        ('{"cells": [{"source": [1]}], "nbformat": 4}', "whose source is no text"),
+        ('{"cells": [], "nbformat": 3}', "only version 4"),
+        ('{"cells": [], "nbformat": 4}', "holds no graded cell"),
+    ],
+)
+def test_what_cannot_be_graded_is_said_with_its_name(tmp_path, text, said, capsys):
+    path = tmp_path / "it.ipynb" if text is None else _file(tmp_path, text)
+    assert grade.main([LAB, str(path)]) == 2
+    told = capsys.readouterr().err
+    assert said in told and str(path) in told and len(told.splitlines()) == 1
+
+
+def test_a_folder_and_an_unknown_lab_are_said(tmp_path, capsys):
+    assert grade.main([LAB, str(tmp_path)]) == 2 and "a folder" in capsys.readouterr().err
+    assert grade.main(["lab99", str(tmp_path)]) == 2
+    assert "no lab 'lab99'" in capsys.readouterr().err
+
+
+def test_a_run_without_end_is_stopped_with_all_it_started():
+    before = set(psutil.Process().children(recursive=True))
+    with pytest.raises(grade.GradingFailed, match="longer than 9 s"):
+        grade.run(LAB, {"endless": with_a_cell("import time\ntime.sleep(1000)")}, limit_s=9)
+    assert set(psutil.Process().children(recursive=True)) <= before
+
+
+def test_the_table_shows_what_waits_and_what_was_put_right(tmp_path):
+    scores = (Score("a", 2.0, 2.0), Score("b", 0.0, 1.0, "AssertionError: too short"), Score("c", None, 3.0))
+    text = grade.table(grade.Graded(tmp_path / "x.ipynb", LAB, scores, Damage(lost=("b",))))
+    assert "total 2 of 6, 3 of them still to be graded by hand" in text
+    assert "by hand" in text and "too short" in text and "put right before grading: b: lost" in text

@@ -1,0 +1,118 @@
+"""`check_my_lab(lab)`, the last cell of each lab: counts visible points, looks for lost or copied cells, says how to hand in.
+
+It needs nothing of nbgrader. The visible tests are the released ones, run again in a copy of the session's namespace, so a test
+cell that was edited or never run changes nothing. What it cannot see (hidden tests, written answers, an unsaved page), it says.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import sys
+from collections.abc import Iterator
+
+from utils.labs import cells, find
+from utils.labs.cells import LabCell
+from utils.show.tables import Table
+
+COLUMNS = {"part": "part", "points": "points", "visible": "visible tests"}
+
+
+def check_my_lab(lab: str, notebook: str | os.PathLike | None = None) -> Table:
+    """The visible points of `lab` in this session, and the state of its notebook file.
+
+    notebook: the file to look at, where this session cannot tell (it says so). Raises cells.NoNotebook for an unknown lab.
+    """
+    handed_out = cells.released(lab)
+    namespace = _namespace()
+    tried = {**namespace, **_imports(handed_out)}
+    rows, won = [], 0.0
+    for cell in handed_out:
+        if cell.test:
+            said = verdict(cell, tried)
+            won += 0.0 if said else cell.points
+            rows.append(
+                {"part": cell.id, "points": f"{0 if said else cell.points:g} of {cell.points:g}", "visible": said or "pass"}
+            )
+        elif cell.by_hand:
+            rows.append({"part": cell.id, "points": f"? of {cell.points:g}", "visible": "read and graded by a person"})
+    most = sum(c.points for c in handed_out if c.test)
+    by_hand = sum(c.points for c in handed_out if c.by_hand)
+    notes = [*_about_the_file(handed_out, notebook, namespace), _NOT_SEEN]
+    caption = f"{lab}: {won:g} of {most:g} points by the visible tests" + (f", {by_hand:g} more by hand" if by_hand else "")
+    return Table(rows, COLUMNS, caption, notes)
+
+
+_NOT_SEEN = (
+    "Not seen from here: the tests that run when you hand in (the same properties on other numbers), and whether everything runs "
+    "from top to bottom on a fresh kernel. Restart and run all to see that."
+)
+
+
+def _namespace() -> dict:
+    """What the reader's cells defined: the namespace of the running kernel, or of the main module."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython else None
+    return shell.user_ns if shell is not None else vars(sys.modules["__main__"])
+
+
+def _imports(handed_out: list[LabCell]) -> dict:
+    """The names that the lab's import cell gives, whatever the session made of them since: the grader does the same."""
+    names: dict = {}
+    for cell in handed_out:
+        if cell.id == "imports":
+            exec(compile(cell.source, "<imports>", "exec"), names)  # noqa: S102
+    return names
+
+
+def verdict(test: LabCell, namespace: dict) -> str:
+    """ "" when the cell `test` passes on `namespace`, which it does not change; else why not, in one line."""
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            exec(compile(test.source, f"<{test.id}>", "exec"), dict(namespace))  # noqa: S102  (the released test, no one else's)
+    except NotImplementedError:
+        return "not written yet"
+    except NameError as error:
+        return f"{error}: run the cells above first"
+    except AssertionError as error:
+        return _first_line(error) or "a test fails"
+    except (Exception, SystemExit) as error:
+        return f"{type(error).__name__}: {_first_line(error)}"
+    return ""
+
+
+def _first_line(error: BaseException) -> str:
+    return next(iter(str(error).splitlines()), "")
+
+
+def _about_the_file(handed_out: list[LabCell], named, namespace: dict) -> Iterator[str]:
+    ids = {cell.id for cell in handed_out}
+    try:
+        found = find.notebook(ids, named, namespace)
+    except cells.NoNotebook as error:
+        yield f'The notebook file was not checked: {error}. Give its name: check_my_lab(…, "name.ipynb").'
+        return
+    handed_in = cells.known(found.nb)
+    hurt = cells.damage(handed_out, handed_in)
+    yield f"Looked at: {found.where}."
+    for sentence in hurt.sentences():
+        yield f"Damaged: {sentence}."
+    if hurt:
+        yield (
+            "Put it right: take a fresh copy of the lab, paste your answers into its cells and hand that in. Of a copied cell "
+            "delete all but the one that you mean."
+        )
+    else:
+        yield "Every graded cell is there, once, and unchanged."
+    if not found.live:
+        yield from _unsaved(handed_in, namespace)
+    yield f"To hand in: save, and give {found.where if not found.live else 'the downloaded .ipynb'} to your instructor, as it is."
+
+
+def _unsaved(handed_in: list[LabCell], namespace: dict) -> Iterator[str]:
+    """Answers in the file that this session never ran: the page was not saved, or the cell was changed and not run."""
+    ran = {str(source).rstrip() for source in namespace.get("In", ())}
+    stale = [c.id for c in handed_in if c.solution and c.kind == "code" and c.source.rstrip() not in ran]
+    if ran and stale:
+        yield f"In the file {', '.join(stale)} is not what this session ran: save, run it, and check again."

@@ -85,8 +85,11 @@ def test_a_name_is_a_text_that_is_not_empty():
     def unwritten():
         raise NotImplementedError
 
+    def lost():
+        return not_there_any_more()  # noqa: F821
+
     assert name_of(lambda: "Ada") == "Ada"
-    assert {name_of(said) for said in (unwritten, lambda: None, lambda: "  ", lambda: 7)} == {NOBODY}
+    assert {name_of(said) for said in (unwritten, lost, lambda: None, lambda: "  ", lambda: 7)} == {NOBODY}
 
 
 def test_without_a_whole_recording_the_lab_says_so(monkeypatch):
@@ -255,6 +258,12 @@ def test_right_answers_that_are_written_differently_have_full_marks():
             cell["source"] = OTHER[known[0].id]
     scores = fast.grade(rebuilt(nb, cells.read(course.source(LAB))))
     assert lost(scores) == set(), [score for score in scores if score.said]
+
+
+def test_no_point_hangs_on_the_name():
+    nb = copy.deepcopy(cells.read(course.source(LAB)))
+    nb["cells"] = [cell for cell in nb["cells"] if not (k := cells.known({"cells": [cell]})) or k[0].id != "my_name"]
+    assert lost(fast.grade(rebuilt(nb, cells.read(course.source(LAB))))) == set()
 
 
 def test_an_answer_that_says_yes_to_everything_earns_nothing():

@@ -15,7 +15,7 @@ DEEP = 24  # levels of the call tree that are indented; deeper ones stay there
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("expression", nargs="?", default="a + b", help="of a, b (one element), x, w (8 x 8), x3 (2 x 8 x 8)")
+    parser.add_argument("expression", nargs="?", default="a + b", help="of a, b (one element), x, w (4 x 4), x3 (2 x 4 x 4)")
     parser.add_argument("--grad", action="store_true", help="the tensors require grad")
     parser.add_argument("--live", action="store_true", help="count the instructions here, with valgrind, instead of showing ours")
     parser.add_argument("--gdb", action="store_true", help="stop a child process in the kernel and list who called it")

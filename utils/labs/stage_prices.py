@@ -91,10 +91,11 @@ class Report:
 
 
 def name_of(my_name: Callable[[], object]) -> str:
-    """The name that the learner's function returns; NOBODY while it is not written, or returns no text."""
+    """The name that the learner's function returns; NOBODY while it is not written, fails or returns no text: no point of the
+    lab may hang on it."""
     try:
         name = my_name()
-    except NotImplementedError:
+    except Exception:
         return NOBODY
     return name if type(name) is str and name.strip() else NOBODY
 
@@ -110,9 +111,8 @@ def sheet(who: str, *, grad: bool = False) -> Sheet:
 
 
 def own() -> Sheet:
-    """The readings of this machine: of the newest receipt that it kept, else of a short race now, else recorded elsewhere.
-
-    The label says which. Imports torch.
+    """The readings of this machine: of the newest receipt that it kept (the GPU's first), else of a short race now, else recorded
+    elsewhere. The label says which. Imports torch.
     """
     from utils.model import results
 
@@ -196,7 +196,7 @@ def _sheet(receipt: Receipt, rng: random.Random, speed: float = 1.0, factors: Ma
 
 
 def _disturbance(rng: random.Random) -> float:
-    """By which fraction a block is too long: one in ten is, by half up to three times."""
+    """By which fraction a block is too long: one in ten is, and takes 1.4 to 3 times its time."""
     return rng.uniform(0.4, 2.0) if rng.random() < 0.1 else 0.0
 
 

@@ -28,9 +28,9 @@ from utils.measure.fold_tree import CallTree
 
 Progress = Callable[[float, str], None]
 # Statements a round (so that the loop's own instructions hardly count), and rounds. Every 1,500 adds or so glibc's malloc
-# consolidates the small remainders that posix_memalign leaves, for about 200,000 instructions at once: in 6,000 adds one such
-# burst more or less is 0.3 %, in 500 it was 6 %.
-UNROLLED, WARM_ROUNDS, ROUNDS = 20, 25, 300
+# consolidates the small remainders that posix_memalign leaves, for about 200,000 instructions at once: in 10,000 adds one such
+# burst more or less is 0.2 %, in 500 it was 6 %.
+UNROLLED, WARM_ROUNDS, ROUNDS = 20, 25, 500
 ROUNDS_WITH_PLANTS = 25  # there the bursts are switched off, so that the same heap is compared with itself
 LIMIT_S = 600.0
 IMPORT_S = 15.0  # what importing torch under valgrind took on a 2-core machine: only the progress bar believes it

@@ -92,8 +92,8 @@ def valgrind_dump() -> None:
 
 # ------------------------------------------------------------------ trace: the dispatcher's key sets and tables
 # torch._C._dispatch_keys, _dispatch_tls_local_include_set, _dispatch_tls_local_exclude_set, _dispatch_dump_table,
-# _dispatch_keyset_full_after, DispatchKey: torch 1.13 to 2.13 at least. Probe: `dispatcher_missing()`. Fallback: none; the trace
-# names what is gone and leaves those rows out. Key sets are combined by `|`, `&` and `-` only: their printed form leaves out the
+# _dispatch_keyset_full_after, DispatchKey: torch 1.13 to 2.13 at least. Probe: `has_dispatcher()`. Fallback: none; the trace
+# names what is gone (`dispatcher_missing`) and leaves those rows out. Key sets are combined by `|`, `&` and `-` only: their printed form leaves out the
 # per-backend keys of a functionality (inference mode's exclusion of AutogradCPU).
 
 _DISPATCHER = (
@@ -111,6 +111,11 @@ def dispatcher_missing() -> tuple[str, ...]:
     import torch
 
     return tuple(name for name in _DISPATCHER if not hasattr(torch._C, name))
+
+
+def has_dispatcher() -> bool:
+    """Whether this torch has all of them."""
+    return not dispatcher_missing()
 
 
 def key_set(tensor):
@@ -157,7 +162,14 @@ def keys_below(keys, name: str):
 
 
 # ------------------------------------------------------------------ trace: the schema of an overload
-# OpOverload._schema: torch 1.12 to 2.13 at least. Probe: the call itself. Fallback: the overload's own name, "aten.add.Tensor".
+# OpOverload._schema: torch 1.12 to 2.13 at least. Probe: `has_schema()`. Fallback: the overload's own name, "aten.add.Tensor".
+
+
+def has_schema() -> bool:
+    """Whether an overload tells its schema."""
+    import torch
+
+    return hasattr(torch.ops.aten.add.Tensor, "_schema")
 
 
 def schema_of(overload) -> str:

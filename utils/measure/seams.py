@@ -93,8 +93,8 @@ def valgrind_dump() -> None:
 # ------------------------------------------------------------------ trace: the dispatcher's key sets and tables
 # torch._C._dispatch_keys, _dispatch_tls_local_include_set, _dispatch_tls_local_exclude_set, _dispatch_dump_table,
 # _dispatch_keyset_full_after, DispatchKey: torch 1.13 to 2.13 at least. Probe: `has_dispatcher()`. Fallback: none; the trace
-# names what is gone (`dispatcher_missing`) and leaves those rows out. Key sets are combined by `|`, `&` and `-` only: their printed form leaves out the
-# per-backend keys of a functionality (inference mode's exclusion of AutogradCPU).
+# names what is gone (`dispatcher_missing`) and leaves those rows out. Key sets are combined by `|`, `&` and `-` only: their
+# printed form leaves out the per-backend keys of a functionality (inference mode's exclusion of AutogradCPU).
 
 _DISPATCHER = (
     "_dispatch_keys",

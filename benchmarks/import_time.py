@@ -28,11 +28,11 @@ def seconds(before: str, timed: str) -> float:
     return float(subprocess.run([sys.executable, "-c", code], cwd=REPO, capture_output=True, text=True, check=True).stdout)
 
 
-def main() -> int:
+def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="no difference: nothing is computed")
     parser.add_argument("--runs", type=int, default=9)
-    args = parser.parse_args()
+    args = parser.parse_args(arguments)
     taken: dict[str, list[float]] = {arm: [] for arm in ARMS}
     for arm in ARMS:  # once unmeasured: bytecode and disk caches
         seconds(*ARMS[arm])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import runpy
 import shutil
 import stat
 import subprocess
@@ -270,3 +271,24 @@ def test_the_readers_results_are_safe_from_the_tests():
     from utils import paths
 
     assert os.path.realpath(os.environ["ONE_ADD_HOME"]) != os.path.realpath(platformdirs.user_data_dir(paths.APP))
+
+
+# ------------------------------------------------------------------------------------------------ benchmarks
+
+
+@pytest.mark.parametrize("script", sorted((REPO / "benchmarks").glob("*.py")), ids=lambda path: path.stem)
+def test_a_benchmark_finds_all_that_it_imports_and_answers_help(script, capsys):
+    """None of them runs in the tests (speed has no place here), so one whose import had moved stood broken unseen."""
+    main = runpy.run_path(str(script), run_name="loaded")["main"]
+    with pytest.raises(SystemExit) as ended:
+        main(["--help"])
+    assert ended.value.code == 0 and "usage" in capsys.readouterr().out
+
+
+def test_the_plants_of_the_benchmarks_are_built_and_found():
+    from utils.measure import plant_instructions, plants
+
+    require("compiler")
+    assert plant_instructions.planting_library().exists()
+    with plants.planted("allocator", 1.0):
+        pass

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from utils.measure.probe import Unit, build_probe, library
+from utils.measure.probe import Probe, Unit, build_probe
 
 UNIT = Unit("plant_instructions")
 # Row of `stages.yml` → the library's function that sets how many instructions each call of that stage spins.
@@ -22,4 +22,4 @@ PLANTS = {
 def planting_library() -> Path:
     """Where the built library is, for a child that loads it before torch. Raises ProbeError without a compiler."""
     build_probe("cpu", only=(UNIT,))
-    return Path(library(UNIT)._name)
+    return Path(Probe((UNIT,)).library._name)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from grading import course
 from grading.release import NotReleased, generate
-from grading.score import Score
+from grading.score import Score, in_a_line
 from utils.labs import cells
 
 
@@ -77,7 +77,7 @@ def _error(cell: dict) -> str:
     """The error among a cell's outputs, in one line, or ""."""
     for output in cell.get("outputs", []):
         if output.get("output_type") == "error":
-            return f"{output['ename']}: {next(iter(output['evalue'].splitlines()), '')}"
+            return in_a_line(output["ename"], output["evalue"])
     return ""
 
 

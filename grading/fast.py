@@ -11,7 +11,7 @@ import io
 import linecache
 
 from grading.rebuild import BEFORE_A_TEST
-from grading.score import Score
+from grading.score import Score, in_a_line
 from utils.labs import cells
 
 
@@ -40,5 +40,5 @@ def _run(source: str, name: str, namespace: dict) -> str:
         with contextlib.redirect_stdout(io.StringIO()):
             exec(compile(source, file, "exec"), namespace)  # noqa: S102  (committed cells and their planted mistakes)
     except (Exception, SystemExit) as error:
-        return f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
+        return in_a_line(type(error).__name__, str(error))
     return ""

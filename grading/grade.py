@@ -96,14 +96,10 @@ def _read(lab: str, notebook: Path) -> tuple[dict, dict]:
     except cells.NoNotebook as error:
         raise CannotGrade(str(error)) from error
     source = cells.read(course.source(lab))
-    ids = {cell.id for cell in cells.known(submission)}
-    own = {cell.id for cell in cells.known(source) if cell.grade or cell.solution}
-    if not ids & own:
-        others = [
-            other for other in course.labs() if ids & {c.id for c in cells.known(cells.read(course.source(other))) if c.grade}
-        ]
-        hint = f"; it looks like {others[0]}" if others else " (was its nbgrader metadata stripped?)"
-        raise CannotGrade(f"{notebook}: holds no graded cell of {lab}{hint}")
+    if not cells.belongs(submission, cells.known(source)):
+        others = [one for one in course.labs() if cells.belongs(submission, cells.known(cells.read(course.source(one))))]
+        hint = f"it looks like {others[0]}" if others else "it holds no graded cell (was its nbgrader metadata stripped?)"
+        raise CannotGrade(f"{notebook}: no notebook of {lab}; {hint}")
     return submission, source
 
 

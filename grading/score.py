@@ -19,6 +19,13 @@ class Score:
         return asdict(self)
 
 
+def in_a_line(error: str, text: str) -> str:
+    """One line for an exception of the type named `error` that says `text`."""
+    if error == "NotImplementedError" and not text:
+        return "not written yet"
+    return f"{error}: {next(iter(text.splitlines()), '')}"
+
+
 def lost(scores: Iterable[Score]) -> set[str]:
     """The ids of the cells that did not earn all of their points (those that wait for a person left out)."""
     return {score.id for score in scores if score.points is not None and score.points < score.most}

@@ -130,7 +130,7 @@ def _points(nb):
 def test_damage_in_the_file_is_named(session, tmp_path, change, words):
     notebook(tmp_path / "mine.ipynb", change)
     text = said(check_my_lab(LAB))
-    assert words in text and "Put it right" in text
+    assert words in text and "Put it right" in text and "To hand in" not in text
     assert "there, once, and unchanged" not in text
 
 
@@ -151,14 +151,14 @@ def test_an_unsaved_answer_is_seen(session, tmp_path):
 # ------------------------------------------------------------------------------------------------ finding the file
 
 
-IDS = {cell.id for cell in cells.released(LAB)}
+HANDED_OUT = cells.released(LAB)
 
 
 def test_the_named_file_is_taken_whatever_else_is_there(tmp_path, session):
     mine, other = notebook(tmp_path / "mine.ipynb"), notebook(tmp_path / "other.ipynb")
-    assert find.notebook(IDS, mine, {}).where == str(mine)
+    assert find.notebook(HANDED_OUT, mine, {}).where == str(mine)
     with pytest.raises(cells.NoNotebook, match=r"several notebooks.*mine.ipynb, other.ipynb"):
-        find.notebook(IDS, None, {})
+        find.notebook(HANDED_OUT, None, {})
     assert "several notebooks" in said(check_my_lab(LAB))
     assert str(other) in said(check_my_lab(LAB, other))
 
@@ -173,7 +173,18 @@ def test_jupyter_and_vs_code_say_where_it_is(tmp_path, session, monkeypatch, pla
         monkeypatch.setenv(place, str(mine))
     else:
         namespace[place] = str(mine)
-    assert find.notebook(IDS, None, namespace).where == "mine.ipynb"
+    assert find.notebook(HANDED_OUT, None, namespace).where == "mine.ipynb"
+
+
+def test_another_labs_notebook_is_not_taken_for_this_one(tmp_path, session):
+    """Labs share ids, such as that of the written answer."""
+    for other in cells.names()[1:]:
+        assert {cell.id for cell in cells.released(other)} & {cell.id for cell in cells.released(LAB)}
+        beside = tmp_path / f"{other}.ipynb"
+        beside.write_text((cells.LABS / other / f"{other}.ipynb").read_text(encoding="utf-8"), encoding="utf-8")
+        assert "is no notebook of this lab" in said(check_my_lab(LAB, beside))
+    notebook(tmp_path / "mine.ipynb")
+    assert "Looked at: mine.ipynb" in said(check_my_lab(LAB))
 
 
 def test_a_stale_hint_is_passed_over(tmp_path, session, monkeypatch):
@@ -181,7 +192,7 @@ def test_a_stale_hint_is_passed_over(tmp_path, session, monkeypatch):
     (tmp_path / "lesson.ipynb").write_text('{"cells": [], "nbformat": 4, "metadata": {}}', encoding="utf-8")
     for stale in ("gone.ipynb", str(tmp_path / "lesson.ipynb")):
         monkeypatch.setenv("JPY_SESSION_NAME", stale)
-        assert find.notebook(IDS, None, {}).where == "mine.ipynb"
+        assert find.notebook(HANDED_OUT, None, {}).where == "mine.ipynb"
 
 
 def test_colabs_page_is_looked_at_live(session, monkeypatch):
@@ -195,7 +206,9 @@ def test_colabs_page_is_looked_at_live(session, monkeypatch):
     for name, module in {"google": types.ModuleType("google"), "google.colab": colab, "google.colab._message": message}.items():
         monkeypatch.setitem(sys.modules, name, module)
     text = said(check_my_lab(LAB))
-    assert "this page on Colab" in text and "lost" in text and "the downloaded .ipynb" in text
+    assert "this page on Colab" in text and "lost" in text
+    message.blocking_request = lambda *args, **kwargs: {"ipynb": cells.read(FILE)}
+    assert "give the downloaded .ipynb to your instructor" in said(check_my_lab(LAB))
     for answer in (None, {}, {"ipynb": {"cells": random.random()}}):
         message.blocking_request = lambda *args, answer=answer, **kwargs: answer
         assert "was not checked" in said(check_my_lab(LAB))
@@ -204,6 +217,6 @@ def test_colabs_page_is_looked_at_live(session, monkeypatch):
 def test_another_notebook_and_an_unknown_lab_are_told(tmp_path, session):
     path = tmp_path / "lesson.ipynb"
     path.write_text('{"cells": [], "nbformat": 4, "metadata": {}}', encoding="utf-8")
-    assert "holds no graded cell of this lab" in said(check_my_lab(LAB, path))
+    assert "is no notebook of this lab" in said(check_my_lab(LAB, path))
     with pytest.raises(cells.NoNotebook, match="there is no lab 'lab99'"):
         check_my_lab("lab99")

@@ -70,6 +70,7 @@ def test_help_imports_neither_torch_nor_matplotlib_nor_numpy():
         (["price", "--recorded", "atlantis"], 2, "no recording is called 'atlantis'"),
         (["trace", "q + 1"], 2, "q is not known here"),
         (["trace", "a +"], 2, "no Python expression"),
+        (["trace", ""], 2, "there is no expression"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
@@ -322,6 +323,11 @@ def test_trace_prints_what_is_looked_up_and_the_committed_tree(capsys):
     for part in ("aten::matmul", "math kernel", "library inside the kernel", "recorded: x @ w", "runs natively", "100.0%"):
         assert part in out
     assert err == ""
+
+
+def test_an_expression_that_calls_no_op_is_told(capsys):
+    assert main(["trace", "a"]) == 0
+    assert capsys.readouterr().out.count("none: this expression calls no op") == 2, "no schema, no ops"
 
 
 def test_trace_as_json_is_json_and_nothing_else(capsys):

@@ -108,9 +108,17 @@ def test_a_three_dimensional_product_is_several_ops():
     assert found.grad and all(arg.requires_grad for arg in found.arguments)
 
 
-@pytest.mark.parametrize("expression", ["a +", "q + a", "a @ x3 @ x3", "import os"])
+@pytest.mark.parametrize("expression", ["torch.add(a, b)", "torch.ops.aten.add(a, b)", "1 + 1", "F.linear(x, w)", "a.add(b)"])
+def test_only_the_parser_that_reads_the_call_is_quoted(expression):
+    """The function's signatures for a function, the method's for a method, and none where no parser of torch's is called."""
+    signatures = dispatch_trace(expression).signatures
+    wanted = {"torch.add(a, b)": "(Tensor input, Tensor other,", "a.add(b)": "(Tensor other,"}.get(expression)
+    assert len(signatures) == bool(wanted) and all(one.startswith(wanted) for one in signatures)
+
+
+@pytest.mark.parametrize("expression", ["", "a +", "q + a", "a @ x3 @ x3", "import os"])
 def test_what_cannot_be_evaluated_is_told_in_words(expression):
-    with pytest.raises(ValueError, match=r"no Python expression|not known here|cannot be evaluated"):
+    with pytest.raises(ValueError, match=r"there is no expression|no Python expression|not known here|cannot be evaluated"):
         dispatch_trace(expression)
 
 

@@ -256,7 +256,7 @@ def _file(tmp_path, text):
         ('{"cells": [3], "nbformat": 4}', "a cell without metadata"),
         ('{"cells": [{"source": [1]}], "nbformat": 4}', "whose source is no text"),
         ('{"cells": [], "nbformat": 3}', "only version 4"),
-        ('{"cells": [], "nbformat": 4}', "holds no graded cell"),
+        ('{"cells": [], "nbformat": 4}', "it holds no graded cell"),
     ],
 )
 def test_what_cannot_be_graded_is_said_with_its_name(tmp_path, text, said, capsys):
@@ -264,6 +264,18 @@ def test_what_cannot_be_graded_is_said_with_its_name(tmp_path, text, said, capsy
     assert grade.main([LAB, str(path)]) == 2
     told = capsys.readouterr().err
     assert said in told and str(path) in told and len(told.splitlines()) == 1
+
+
+@pytest.mark.parametrize("lab", LABS)
+def test_another_labs_notebook_is_no_score_of_0(lab, capsys):
+    other = next(one for one in LABS if one != lab)
+    assert grade.main([lab, str(course.LABS / other / f"{other}.ipynb")]) == 2
+    assert f"no notebook of {lab}; it looks like {other}" in capsys.readouterr().err
+
+
+def test_what_was_never_written_is_told_so():
+    said = {score.said for score in fast.grade(rebuilt(student(), source())) if score.points == 0}
+    assert said == {"not written yet"}
 
 
 def test_a_folder_and_an_unknown_lab_are_said(tmp_path, capsys):

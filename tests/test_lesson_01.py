@@ -195,7 +195,7 @@ def check_overloads(m) -> None:
     )
     assert "add.Scalar" in str(m.number({"a + b": traced(), "a + 1.0": traced("a + 1.0")})[1])
     table = m.overload_table(traced())
-    assert [row["chosen"] for row in table.rows] == ["the only one", "chosen", "passed over: a number"]
+    assert [row["chosen"] for row in table.rows] == ["the only one it names", "chosen", "passed over: a number"]
 
 
 def check_promoter(m) -> None:
@@ -227,7 +227,9 @@ def check_keys(m) -> None:
     )
     told = str(m.autocast(looked()["autocast"], kernel_there))
     assert "add.Tensor falls through there" in told and "matmul has a kernel at AutocastCPU" in told
-    assert told.index("falls through") < told.index("has a kernel") and "bfloat16" in told
+    assert told.index("falls through") < told.index("has a kernel") and "casts first" in told and "bfloat16" in told
+    told = str(m.autocast(looked()["autocast"], replace(kernel_there, result_dtype="float32")))
+    assert "finds nothing to cast" in told, "autocast leaves float64, and what is in the lower precision already"
     assert "no Autocast key" in str(m.autocast(traced(), kernel_there))
 
 
@@ -291,6 +293,9 @@ def check_product(m) -> None:
     said = str(m.ops(traced(), product(), batch()))
     assert "a + b (1 and 1): once" in said and "x @ w (8 × 8 and 8 × 8): 2 times" in said and "5 times" in said
     assert "aten::reshape" in said and "aten::mm" not in said.split("adds")[1]
+    assert said.endswith("which only change how the same memory is read.")
+    computing = replace(batch(), ops=(*batch().ops, op_run("bmm", 1)))
+    assert str(m.ops(traced(), product(), computing)).endswith("aten::bmm."), "not every op that is added is a view"
     rows = m.ops_table(product(), batch()).rows
     assert [row["op"] for row in rows][:2] == ["aten::matmul", "· aten::mm"] and len(rows) == 7
     assert rows[1]["hops"] == "CPU"
@@ -311,6 +316,8 @@ def check_product(m) -> None:
     assert (
         "SGEMM is the library's door" in said and "200 instructions, 140 of them in mkl_kernel" in said and "The other 60" in said
     )
+    driven = tree("x @ w", **{**GEMM, "SGEMM": 120.0, "mkl_kernel": 80.0})
+    assert "80 of them in mkl_kernel" in str(m.library(driven, RULES, "")), "what drives costs more here, and multiplies nothing"
     assert "No library" in str(m.library(add, RULES, ""))
     trap = {"device": "cpu", "wrong": 400_000.0, "honest": 10_000.0}
     assert "40 times as much" in str(m.first_product(trap))
@@ -539,6 +546,9 @@ FAULTS = {
     "the wait counted as work": ('device.append((1e3 * free, 1e3 * start, "no kernel to run", "wait"))', "pass"),
     "the library counted as tax": ('INSIDE = ("kernel", "library", "inner_hops")', 'INSIDE = ("kernel",)'),
     "the tax is the same whatever the trees": ('"more" if b >= 2 * a else "less" if b <= 0.5 * a else "same"', '"same"'),
+    "every op that is added told as a view": ("if VIEWS.issuperset(new) else", "if True else"),
+    "every product under autocast told as cast": ("if kept else", "if False else"),
+    "whatever costs most told as multiplying": ("micro = path[-1]", "micro = max(mine, key=tree.self_cost.__getitem__)"),
     "choosing the code told as multiplying": ("count(whole - own)} find", "count(own)} find"),
     "the warm call counted into the first": ("format_time(trap['wrong'] - trap['honest'])", "format_time(trap['wrong'])"),
     "any expression counts as the transfer op": ('if "aten::linear" not in', "if None in"),

@@ -65,11 +65,12 @@ def text(found, columns: int) -> str:
 
 def lookup_text(dispatch, columns: int) -> str:
     """Signatures, overloads, promotion, key sets and hops as a list of short paragraphs."""
-    rows = [("schema chosen", dispatch.schema)]
+    none = "not seen" if dispatch.missing else "none: this expression calls no op"
+    rows = [("schema chosen", dispatch.schema or none)]
     rows += [("the parser knows", signature) for signature in dispatch.signatures]
     rows += [("passed over", f"{o.schema}: {o.why.removeprefix('passed over: ')}") for o in dispatch.overloads if not o.chosen]
     rows += [("dtype", f"{dispatch.result_dtype}; {dispatch.promotion}")]
-    rows += [("ops that ran", ", ".join("  " * op.depth + op.name for op in dispatch.ops))]
+    rows += [("ops that ran", ", ".join("  " * op.depth + op.name for op in dispatch.ops) or none)]
     if dispatch.keys is not None:
         keys = dispatch.keys
         rows += [(f"keys of {name}", ", ".join(of)) for name, of in keys.arguments.items()]

@@ -148,6 +148,14 @@ def handed_out(lab: list[LabCell]) -> str:
     return json.dumps({"cells": [asdict(cell) for cell in lab]}, indent=1, ensure_ascii=False) + "\n"
 
 
+def belongs(nb: dict, lab: list[LabCell]) -> bool:
+    """Whether `nb` is a notebook of `lab`: it holds a cell of it that is graded or answered, and most of its known cells are the
+    lab's. Labs share some ids (`price`, `written_answer`), so one alone says nothing."""
+    ids = {cell.id for cell in known(nb)}
+    every, own = {cell.id for cell in lab}, {cell.id for cell in lab if cell.grade or cell.solution}
+    return bool(ids & own) and 2 * len(ids & every) > len(ids)
+
+
 def names() -> list[str]:
     """The labs there are, by name."""
     return sorted(path.parent.name for path in LABS.glob(f"*/{HANDED_OUT}"))

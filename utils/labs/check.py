@@ -87,9 +87,8 @@ def _first_line(error: BaseException) -> str:
 
 
 def _about_the_file(handed_out: list[LabCell], named, namespace: dict) -> Iterator[str]:
-    ids = {cell.id for cell in handed_out}
     try:
-        found = find.notebook(ids, named, namespace)
+        found = find.notebook(handed_out, named, namespace)
     except cells.NoNotebook as error:
         yield f'The notebook file was not checked: {error}. Give its name: check_my_lab(…, "name.ipynb").'
         return
@@ -107,7 +106,8 @@ def _about_the_file(handed_out: list[LabCell], named, namespace: dict) -> Iterat
         yield "Every graded cell is there, once, and unchanged."
     if not found.live:
         yield from _unsaved(handed_in, namespace)
-    yield f"To hand in: save, and give {found.where if not found.live else 'the downloaded .ipynb'} to your instructor, as it is."
+    if not hurt:  # a damaged file is not what to hand in
+        yield f"To hand in: save, and give {found.where if not found.live else 'the downloaded .ipynb'} to your instructor, as it is."
 
 
 def _unsaved(handed_in: list[LabCell], namespace: dict) -> Iterator[str]:

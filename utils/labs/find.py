@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from utils.labs import cells
+from utils.labs.cells import LabCell
 
 
 @dataclass(frozen=True)
@@ -18,24 +19,24 @@ class Found:
     live: bool = False
 
 
-def notebook(ids: set[str], named: str | os.PathLike | None, namespace: dict) -> Found:
-    """The notebook of this session that holds some of the grade ids `ids`. `named` is looked at instead of any other.
+def notebook(lab: list[LabCell], named: str | os.PathLike | None, namespace: dict) -> Found:
+    """The notebook of this session that is one of `lab`. `named` is looked at instead of any other.
 
     Raises cells.NoNotebook in words: nothing found, several found, or the named file is no notebook of this lab.
     """
     if named is not None:
         nb = cells.read(Path(named))
-        if not _holds(nb, ids):
-            raise cells.NoNotebook(f"{named} holds no graded cell of this lab: is it another notebook?")
+        if not cells.belongs(nb, lab):
+            raise cells.NoNotebook(f"{named} is no notebook of this lab")
         return Found(nb, str(named))
     page = _from_colab()
-    if page is not None and _holds(page, ids):
+    if page is not None and cells.belongs(page, lab):
         return Found(page, "this page on Colab", live=True)
     for path in _from_session(namespace):
-        nb = _readable(path, ids)
+        nb = _readable(path, lab)
         if nb is not None:
             return Found(nb, path.name)
-    here = [(path, nb) for path in sorted(Path.cwd().glob("*.ipynb")) if (nb := _readable(path, ids)) is not None]
+    here = [(path, nb) for path in sorted(Path.cwd().glob("*.ipynb")) if (nb := _readable(path, lab)) is not None]
     if len(here) == 1:
         return Found(here[0][1], here[0][0].name)
     if here:
@@ -45,17 +46,13 @@ def notebook(ids: set[str], named: str | os.PathLike | None, namespace: dict) ->
     raise cells.NoNotebook("this session does not tell where its notebook is, and none of this lab is in its folder")
 
 
-def _holds(nb: dict, ids: set[str]) -> bool:
-    return any(cell.id in ids for cell in cells.known(nb))
-
-
-def _readable(path: Path, ids: set[str]) -> dict | None:
+def _readable(path: Path, lab: list[LabCell]) -> dict | None:
     """The notebook at `path` when it is one of this lab, else None: a session's hint may be stale or about something else."""
     try:
         nb = cells.read(path)
     except cells.NoNotebook:
         return None
-    return nb if _holds(nb, ids) else None
+    return nb if cells.belongs(nb, lab) else None
 
 
 def _from_session(namespace: dict) -> list[Path]:

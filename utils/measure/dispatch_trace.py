@@ -141,12 +141,13 @@ def dispatch_trace(expression: str, *, grad: bool = False, arguments: dict | Non
     method = statements.method(expression)
     ops = _ops(expression, given, missing)
     op = ops[0].name if ops else ""
-    type_error, signatures = _signatures(method)
     gone = seams.dispatcher_missing()
     missing += [f"torch {torch.__version__} no longer has {name}: no key sets, no table" for name in gone]
     readable = not gone and bool(op)
     tensors = {name: value for name, value in given.items() if isinstance(value, torch.Tensor)}
     table = _table(op) if readable else ()
+    holder = statements.evaluate(statements.module(expression) or "torch.ones(1)", {})
+    type_error, signatures = _signatures(holder, method) if tensors else ("", ())
     sets = {name: seams.key_set(value) for name, value in tensors.items()} if readable else {}
     everything = [row.key for row in table]
     promoted, promotion = _promotion(expression, tensors, given, result)
@@ -252,17 +253,20 @@ def _quiet_stderr() -> Iterator[None]:
 # ------------------------------------------------------------------------------------------------ signatures and overloads
 
 
-def _signatures(method: str) -> tuple[str, tuple[str, ...]]:
-    """(the TypeError of `torch.ones(1).METHOD()`, the signatures that it names). Both empty when that call is no error."""
-    import torch
+def _signatures(holder, method: str) -> tuple[str, tuple[str, ...]]:
+    """(the TypeError of `holder.METHOD()`, the signatures that it names), of a tensor or of a module whose function was called.
 
-    call = getattr(torch.ones(1), method, None) if method else None
+    Both empty when that call is no error. Signatures that are deprecated work, but torch does not name them.
+    """
+    call = getattr(holder, method, None) if method else None
     if call is None:
         return "", ()
     try:
         call()
     except TypeError as error:
         text = str(error)
+    except Exception:  # torch.ops has a parser of its own, which raises otherwise and names no signature of Python's
+        return "", ()
     else:
         return "", ()
     listed = re.findall(r"^\s*\*\s*(\(.*\))\s*$", text, flags=re.MULTILINE)

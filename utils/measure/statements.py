@@ -38,6 +38,17 @@ def method(expression: str) -> str:
     return ""
 
 
+def module(expression: str) -> str:
+    """The module whose function the outermost call is, as it is written: "torch" for torch.add(a, b); empty for a method."""
+    node = _parsed(expression)
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+        return ""
+    root = node.func.value
+    while isinstance(root, ast.Attribute):
+        root = root.value
+    return ast.unparse(node.func.value) if isinstance(root, ast.Name) and root.id in MODULES else ""
+
+
 def check_names(expression: str, given: tuple[str, ...] = tuple(SHAPES)) -> None:
     """Raises ValueError, in words, when the expression names a tensor that is not there."""
     if unknown := [name for name in names(expression) if name not in given]:
@@ -68,6 +79,8 @@ def evaluate(expression: str, arguments: dict):
 
 
 def _parsed(expression: str) -> ast.expr:
+    if not expression.strip():
+        raise ValueError("there is no expression; one would be: a + b")
     try:
         return ast.parse(expression.strip(), mode="eval").body
     except SyntaxError as error:

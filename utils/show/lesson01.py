@@ -49,6 +49,7 @@ TAX_ANSWERS = {
 }
 
 CONVERSIONS = ("aten::to.", "aten::_to_copy", "aten::copy_")
+VIEWS = {f"aten::{name}" for name in ("reshape", "view", "_unsafe_view", "expand", "as_strided", "resolve_conj")}
 RESULT_STAGES = ("allocator", "output_tensor", "wrap_free")
 LOCKS = ("gil", "handle_copies")  # rows whose work each part of the op asks for: taken away, it goes to whoever asked
 INSIDE = ("kernel", "library", "inner_hops")  # rows of the work itself: the rest is the tax
@@ -84,7 +85,7 @@ def number(lines: Mapping[str, Dispatch]) -> tuple[str | None, Sentence]:
     if inside > 0:
         words += f" Inside it {inside} more ops ran: {_names(one.ops[1:])}."
         if any(op.name.startswith(CONVERSIONS) for op in one.ops):
-            words += " Python's number is no float32, so it was converted."
+            words += f" Python's number is no {one.result_dtype}, so it was converted."
     others = [o.name for o in both.overloads if not o.chosen]
     also = f"The dispatcher also knows {', '.join(others)}, and a + b passed them over." if others else ""
     return NUMBER_ANSWERS[kind][1], Sentence(words, also)
@@ -111,18 +112,15 @@ def lines_table(lines: Mapping[str, Dispatch]) -> Table:
 def overload_table(dispatch: Dispatch) -> Table:
     """What the parser matches against, and each overload of the dispatcher with why it was passed over."""
     rows = [
-        {"known by": "argument parser", "what": s, "chosen": "the only one" if len(dispatch.signatures) == 1 else ""}
+        {"known by": "argument parser", "what": s, "chosen": "the only one it names" if len(dispatch.signatures) == 1 else ""}
         for s in dispatch.signatures
     ]
     rows += [{"known by": "dispatcher", "what": o.schema, "chosen": "chosen" if o.chosen else o.why} for o in dispatch.overloads]
     if not rows:
         return Table([{"known by": "–", "what": _unseen(dispatch), "chosen": ""}], caption="Signatures and overloads")
-    notes = (
-        [f"The parser's own words, when it is given nothing: {' '.join(dispatch.type_error.split())}"]
-        if dispatch.type_error
-        else []
-    )
-    return Table(rows, caption=f"What stands behind {dispatch.expression}", notes=notes)
+    words = " ".join(dispatch.type_error.split())
+    notes = [f"The parser's own words, when it is given nothing (deprecated forms it takes, but does not name): {words}"]
+    return Table(rows, caption=f"What stands behind {dispatch.expression}", notes=notes if words else [])
 
 
 # ------------------------------------------------------------------------------------------------ who promotes
@@ -252,9 +250,9 @@ def autocast(add: Dispatch, product: Dispatch) -> Sentence:
             words.append(f"Under autocast {key} is among the keys of {one.expression}, but {one.op} falls through there:")
             words.append(f"the result is {one.result_dtype}.")
         else:
-            words.append(
-                f"{one.op} has a kernel at {key}, which casts first: the result of {one.expression} is {one.result_dtype}."
-            )
+            kept = {argument.dtype for argument in one.arguments} == {one.result_dtype}  # float64, or what it would cast to
+            does = "finds nothing to cast" if kept else "casts first"
+            words.append(f"{one.op} has a kernel at {key}, which {does}: the result of {one.expression} is {one.result_dtype}.")
     return Sentence(*words)
 
 
@@ -457,9 +455,8 @@ def ops(add: Dispatch, product: Dispatch, batch: Dispatch) -> Sentence:
         words.append(f"{one.expression} ({shapes}): {_times(len(one.ops))} through the dispatcher." if one.ops else _unseen(one))
     new = [op.name for op in batch.ops if op.name not in {o.name for o in product.ops}]
     if new:
-        words.append(
-            f"The third dimension adds {', '.join(dict.fromkeys(new))}, which here only change how the same memory is read."
-        )
+        what = ", which only change how the same memory is read" if VIEWS.issuperset(new) else ""
+        words.append(f"The third dimension adds {', '.join(dict.fromkeys(new))}{what}.")
     return Sentence(*words)
 
 
@@ -521,12 +518,15 @@ def library(tree: CallTree | None, rules: Rules, note: str) -> Sentence:
 
 
 def _library(tree: CallTree | None, rules: Rules) -> tuple[str, str, float, float] | None:
-    """(the library's first function, its dearest by itself, instructions of the first with all below, the second's own)."""
+    """(the library's first function, the one its dearest calls end in, instructions from the first down, the second's own)."""
     mine = [] if tree is None else [f for f in tree.self_cost if rules.row_of(f) == "library"]
     if not mine:
         return None
     gate = max(mine, key=tree.inclusive)
-    micro = max(mine, key=tree.self_cost.__getitem__)
+    path = [gate]  # not the dearest by itself: a driver's own loop may cost more than the few products that it drives
+    while below := {f: cost for f, cost in tree.callees(path[-1]).items() if f not in path}:
+        path.append(max(below, key=below.__getitem__))
+    micro = path[-1]
     return gate, micro, tree.inclusive(gate), tree.self_cost[micro]
 
 

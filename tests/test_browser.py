@@ -1,8 +1,9 @@
-"""Lesson 00 as a reader meets it: `make lab`, a real browser, Run All, an answer typed, a slider moved twenty times."""
+"""Lessons as a reader meets them: `make lab`, a real browser, Run All, an answer typed, a slider moved twenty times."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 
@@ -12,7 +13,9 @@ from tests.browser import lab
 from tests.conftest import REPO, require
 from tools.gates import copy_tree
 
-LESSON = "notebooks/00_start_here.ipynb"
+FIRST, TRACE = "notebooks/00_start_here.ipynb", "notebooks/01_one_add.ipynb"
+WITH_FIGURE = {FIRST: 0, TRACE: 3}  # which of a lesson's predictions opens a figure
+LAB = "labs/lab01_stopwatch/lab01_stopwatch.ipynb"
 
 
 def command(root, port: int) -> list[str]:
@@ -26,14 +29,21 @@ def command(root, port: int) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def notebook(tmp_path_factory):
+def jupyterlab(tmp_path_factory):
+    """(the running server, the browser, the folder it serves)."""
     chromium = require("browser")
     root = copy_tree(tmp_path_factory.mktemp("lab") / "course")
     plain = {name: "" for name in os.environ if name.startswith(("MAKE", "MFLAGS", "DISPLAY", "WAYLAND"))}
     with lab.serve(command=command(root, lab.free_port()), env=plain) as server, lab.browse(chromium) as browser:
-        with server.open(browser, LESSON) as opened:
-            opened.run_all()
-            yield opened
+        yield server, browser, root
+
+
+@pytest.fixture(scope="module", params=[FIRST, TRACE], ids=lambda path: path.split("/")[-1][:2])
+def notebook(request, jupyterlab):
+    server, browser, _ = jupyterlab
+    with server.open(browser, request.param) as opened:
+        opened.run_all()
+        yield opened
 
 
 def predictions(notebook):
@@ -51,8 +61,9 @@ def test_run_all_shows_no_error_and_no_answer(notebook):
     assert notebook.page.locator(f"{notebook.CODE} .jp-Cell-outputArea details[open]").count() == 0
 
 
-def test_a_prediction_is_answered_by_keyboard_and_its_figure_opens(notebook):
-    asked = predictions(notebook).first
+def test_a_prediction_is_answered_by_keyboard_and_its_figure_opens(notebook, request):
+    asked = predictions(notebook).nth(WITH_FIGURE[request.node.callspec.params["notebook"]])
+    asked.scroll_into_view_if_needed()
     assert notebook.visible("details[open]", asked) == 0
     field = asked.locator("input[type=text]")
     if field.count():
@@ -72,6 +83,7 @@ def test_a_prediction_is_answered_by_keyboard_and_its_figure_opens(notebook):
     assert notebook.problems() == []
 
 
+@pytest.mark.parametrize("notebook", [FIRST], indirect=True, ids=["00"])
 def test_twenty_moves_of_a_slider_leave_one_figure(notebook):
     handle = notebook.page.locator(f"{notebook.CODE} .jp-Cell-outputArea").get_by_role("slider").first
     area = notebook.page.locator(f"{notebook.CODE} .jp-Cell-outputArea").filter(has=notebook.page.get_by_role("slider")).first
@@ -88,3 +100,15 @@ def test_twenty_moves_of_a_slider_leave_one_figure(notebook):
     notebook.wait_done()
     assert area.locator("img").count() == 1
     assert notebook.problems() == []
+
+
+def test_a_solved_lab_counts_its_points_and_names_its_file(jupyterlab):
+    """The student edition with the solution's answers in it, under the name that a learner gave it, among other notebooks."""
+    server, browser, root = jupyterlab
+    name = "my lab 1.ipynb"
+    shutil.copy(root / LAB.replace("labs/", "solutions/"), root / LAB.replace("lab01_stopwatch.ipynb", name))
+    with server.open(browser, LAB.replace("lab01_stopwatch.ipynb", name)) as opened:
+        opened.run_all()
+        text = opened.visible_text()
+        assert opened.problems() == []
+    assert name in text and re.search(r"\b27 of 27\b", text), text[-2000:]

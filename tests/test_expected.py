@@ -284,6 +284,20 @@ def test_a_stage_that_is_cheaper_in_its_place_than_alone_is_red(stage):
         expect(f"stages.{stage}", replace(receipt, stages=dear))
 
 
+def test_a_ratio_of_two_arms_that_a_neighbour_met_at_different_moments_is_widened_by_its_own_scatter():
+    """Seen once in five loaded runs: both quartiles steady by themselves, the A/A pair in agreement, the ratio off."""
+    rng = random.Random(4)
+    receipt = make_receipt(grad=True)
+    with_grad, n = receipt.end_to_end, len(receipt.end_to_end.samples)
+    plain = tuple(with_grad.ns / 1.2 * (1.35 if i % 8 in (1, 2, 4, 5, 6, 7) else 1.0) * rng.uniform(1.0, 1.004) for i in range(n))
+    shaken = replace(receipt, arms={**receipt.arms, "without grad": Reading("without grad", plain)})
+    assert judge("grad.costs_more", shaken).widening > 0.1
+    steady = tuple(with_grad.ns / 0.8 * rng.uniform(1.0, 1.004) for _ in range(n))
+    wrong = replace(receipt, arms={**receipt.arms, "without grad": Reading("without grad", steady)})
+    with pytest.raises(ExpectationError, match="grad.costs_more"):  # a steady run that is wrong stays red
+        expect("grad.costs_more", wrong)
+
+
 def test_two_halves_of_a_stage_that_happen_to_cost_the_same_are_both_counted():
     """Seen once in some forty runs: 46 and 46 ns of handle copies were taken for one part, and a sound receipt was refused."""
     receipt = make_receipt()

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from utils.model import quantities, schemas
-from utils.model.readings import Race, Reading, Receipt
+from utils.model.readings import Race, Reading, Receipt, ratio_error
 
 SCALE = {"ns": 1.0, "us": 1e-3, "ratio": 1.0}
 SHOWN = {"ns": " ns", "us": " µs", "ratio": ""}
@@ -139,11 +139,14 @@ def family_of(thing: Any) -> str:
 
 
 def error_of(thing: Any) -> float:
-    """The relative error that a measurement claims for itself (its A/A pair), 0 for a plain mapping without one."""
+    """The relative error that a measurement claims for itself (its A/A pair), 0 for a plain mapping without one.
+
+    Of the pair both what it disagrees by and three standard errors of that: one pair can agree by luck.
+    """
     if isinstance(thing, Race):
         return thing.error
     if isinstance(thing, Receipt):
-        return thing.aa_error
+        return max(thing.aa_error, 3.0 * ratio_error(*(r.samples for r in thing.control)))
     return float(thing.get("aa_error", 0.0))
 
 

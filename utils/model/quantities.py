@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from utils.model.readings import Race, Reading, Receipt, quantile
+from utils.model.readings import Race, Reading, Receipt, quantile, ratio_error
 
 OPERATORS = ("+", "-", "/")
 PYTHON_CALL = "python call"  # the arm of a receipt that holds the price of calling an empty Python function
@@ -32,10 +32,11 @@ class NoSuchQuantity(LookupError):
 
 @dataclass(frozen=True)
 class Value:
-    """A number (ns, or a ratio) and the relative noise of the blocks it came from."""
+    """A number (ns, or a ratio) and the relative noise of the blocks it came from; `samples` where it is one reading's price."""
 
     value: float
     noise: float = 0.0
+    samples: tuple[float, ...] = ()
 
 
 def noise_of(reading: Reading) -> float:
@@ -83,14 +84,23 @@ def _apply(a: Value, operator: str, b: Value) -> Value:
     if operator == "/":
         if b.value <= 0:
             raise NoSuchQuantity(f"a price of {b.value:g} ns cannot be divided by")
-        return Value(a.value / b.value, a.noise + b.noise)
+        return Value(a.value / b.value, max(a.noise + b.noise, _of_ratio(a, b)))
     value = a.value + b.value if operator == "+" else a.value - b.value
     absolute = abs(a.value) * a.noise + abs(b.value) * b.noise
     return Value(value, absolute / abs(value) if value else 0.0)
 
 
+def _of_ratio(a: Value, b: Value) -> float:
+    """Three standard errors of the ratio of two readings of one race; 0 where they are not that.
+
+    Seen in a loaded run: two quartiles, each steady by itself, of arms that a neighbour met at different moments.
+    """
+    same_race = a.samples and len(a.samples) == len(b.samples)
+    return 3.0 * ratio_error(b.samples, a.samples) / (a.value / b.value) if same_race else 0.0
+
+
 def _of(reading: Reading) -> Value:
-    return Value(reading.ns, noise_of(reading))
+    return Value(reading.ns, noise_of(reading), reading.samples)
 
 
 def _quantity(name: str, thing: Receipt | Race | Mapping) -> Value:

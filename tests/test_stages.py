@@ -12,7 +12,7 @@ import yaml
 
 from tests.conftest import REPO, require
 from utils import paths
-from utils.measure import first_call, plants, probe, programs, replica, stages
+from utils.measure import first_call, plants, probe, programs, python_arms, replica, stages
 from utils.measure.probe import Unit
 from utils.model.readings import Receipt
 
@@ -117,6 +117,12 @@ def test_every_lap_that_prices_a_stage_or_a_rung_is_taken_by_some_plan():
 
 
 # ------------------------------------------------------------------------------------------------ live
+
+
+def test_an_arm_that_is_preempted_while_it_is_calibrated_still_gets_its_calls(built):
+    bench = stages._Bench("cpu", grad=False)
+    took = iter([5e-3] * 5 + [1.5e-4] * 20)  # five tries preempted for some milliseconds
+    assert bench._calls(python_arms.WHOLE, lambda n: next(took)) == round(2e-3 * 100 / 1.5e-4)
 
 
 def test_a_live_receipt_is_complete(receipts):

@@ -1,6 +1,6 @@
 """`python -m grading.child ROOT LAB`: what runs apart from the grader: nbgrader on a temporary course of one lab.
 
-Expects the source in ROOT/solutions/LAB and each submission in ROOT/work/submitted/NAME/LAB. Writes ROOT/scores.json: by NAME
+Expects the source in ROOT/solutions/LAB and each submission in work/submitted/NAME/LAB there. Writes ROOT/scores.json: by NAME
 the scores from nbgrader's gradebook, or {"error": why}. A process of its own, so that a time limit can end it with all that
 it started.
 """

@@ -7,7 +7,6 @@ its logic broken, and the same check must go red on each.
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import random
 import re
@@ -16,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.broken import broken
 from tests.test_lesson_05 import PRICE, _outside, code_cells, markdown, plain
 from tests.traces import GEMM, RULES, WHERE, batch, blind, hops, key_sets, looked, op_run, product, timeline_of, traced, tree
 from tools import canonical
@@ -558,16 +558,9 @@ FAULTS = {
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_planted_faults_in_the_lessons_logic_go_red(fault, tmp_path):
-    old, new = FAULTS[fault]
-    source = Path(lesson01.__file__).read_text(encoding="utf-8")
-    assert old in source, "the planted fault no longer fits the code: plant it anew"
-    file = tmp_path / "broken_lesson01.py"
-    file.write_text(source.replace(old, new), encoding="utf-8")
-    spec = importlib.util.spec_from_file_location(file.stem, file)
-    broken = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(broken)
+    wrong = broken(lesson01, *FAULTS[fault], tmp_path)
     with pytest.raises((AssertionError, pytest.fail.Exception, ValueError, KeyError, IndexError)):
-        check_sentences(broken)
+        check_sentences(wrong)
 
 
 def test_the_trace_of_a_torch_that_tells_nothing_still_makes_a_lesson(monkeypatch):

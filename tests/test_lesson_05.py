@@ -7,13 +7,13 @@ logic broken, and the same check must go red on each.
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from tests.broken import broken
 from tests.factories import make_race, make_receipt
 from tools import canonical
 from utils import paths
@@ -453,16 +453,9 @@ FAULTS = {
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_planted_faults_in_the_lessons_logic_go_red(fault, tmp_path):
-    old, new = FAULTS[fault]
-    source = Path(lesson05.__file__).read_text(encoding="utf-8")
-    assert old in source, "the planted fault no longer fits the code: plant it anew"
-    file = tmp_path / "broken_lesson05.py"
-    file.write_text(source.replace(old, new), encoding="utf-8")
-    spec = importlib.util.spec_from_file_location(file.stem, file)
-    broken = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(broken)
+    wrong = broken(lesson05, *FAULTS[fault], tmp_path)
     with pytest.raises((AssertionError, pytest.fail.Exception, ValueError, KeyError)):
-        check_sentences(broken)
+        check_sentences(wrong)
 
 
 def test_a_reading_out_of_nowhere_is_refused_by_the_checks_the_lesson_runs():

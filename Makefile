@@ -38,7 +38,7 @@ figures: core ## draw the receipt figure from the recordings
 	@$(PY) -m utils figures $(ARGS)
 
 verify: core ## check every recording: whole, consistent, in range (ARGS=FILE for one)
-	@for file in $(or $(ARGS),$(wildcard utils/recordings/*.json)); do $(PY) -m utils verify "$$file" || exit 1; done
+	@for file in $(or $(ARGS),$(wildcard utils/recordings/*.json utils/recordings/studies/*/*.json)); do $(PY) -m utils verify "$$file" || exit 1; done
 
 labs: grader ## generate the student editions of the labs from solutions/ (LAB= for one)
 	@$(PY) -m grading.release $(LAB)

@@ -59,8 +59,8 @@ def test_the_two_lessons_of_this_release_settle_these_claims():
 
 
 def where_of(stem: str) -> dict:
-    """The machine and versions of what a claim names: a recording, or a file of call trees."""
-    if stem.startswith("trees/"):
+    """The machine and versions of what a claim names: a recording, a study, or a file of call trees."""
+    if stem.startswith(("trees/", "studies/")):
         return json.loads((paths.RECORDINGS / f"{stem}.json").read_text(encoding="utf-8"))["where"]
     return recordings.load(stem).where
 

@@ -13,7 +13,7 @@ import pytest
 from tests.factories import make_reading, make_receipt
 from utils.__main__ import main
 from utils.commands import record as command
-from utils.measure import machine, record
+from utils.measure import children, machine, record
 from utils.measure.record import Instrument
 from utils.model import recordings
 from utils.model.readings import Receipt
@@ -55,7 +55,7 @@ def test_an_instrument_in_its_own_process_gives_its_answer_and_its_progress(monk
     script.write_text(code)
     real = subprocess.Popen
     monkeypatch.setattr(
-        record.subprocess, "Popen", lambda command, **more: real([sys.executable, str(script), *command[1:]], **more)
+        children.subprocess, "Popen", lambda command, **more: real([sys.executable, str(script), *command[1:]], **more)
     )
     seen = []
     assert record.in_child("demo", "cpu", lambda done, text: seen.append((done, text))) == {"device": "cpu", "ns": 12.5}
@@ -74,7 +74,7 @@ def test_an_instrument_in_its_own_process_gives_its_answer_and_its_progress(monk
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_a_process_that_dies_is_a_failure_in_words(monkeypatch, body, said):
     real = subprocess.Popen
-    monkeypatch.setattr(record.subprocess, "Popen", lambda command, **more: real([sys.executable, "-c", body], **more))
+    monkeypatch.setattr(children.subprocess, "Popen", lambda command, **more: real([sys.executable, "-c", body], **more))
     with pytest.raises(RuntimeError, match=said):
         record.in_child("cpu", "cpu", lambda done, text: None)
     data = record.record("cpu", run=[record.Instrument("cpu", "receipts", lambda p: record.in_child("cpu", "cpu", p))])

@@ -14,7 +14,7 @@ from tests.factories import make_race, make_receipt
 from utils import paths
 from utils.measure import tree_store
 from utils.measure.timeline import Launch, OpSpan, Segment, Timeline
-from utils.model import recordings, results, schemas
+from utils.model import recordings, results, schemas, studies
 from utils.model.schemas import SchemaError
 
 RNG = random.Random(20260729)
@@ -37,6 +37,12 @@ def a_recording() -> dict:
             "command": "python -m utils record",
         }
     )
+
+
+def a_study() -> dict:
+    receipt = make_receipt("cpu")
+    parts = {"floor": make_race(), "lanes": {"depth": RNG.randrange(1, 2000)}}
+    return studies.seal(studies.Study("launch", "cpu", receipt.date, receipt.where, parts, command="python -m utils record"))
 
 
 def a_results_file() -> dict:
@@ -65,6 +71,7 @@ def a_timeline() -> dict:
 
 SAMPLES = {
     "recording": a_recording,
+    "study": a_study,
     "results": a_results_file,
     "wrong_answer": a_wrong_answer,
     "trees": lambda: copy.deepcopy(tree_store.recorded("2.13.0")),
@@ -140,6 +147,9 @@ DAMAGES = [
     ("timeline", "command", put("command", "by hand")),
     ("timeline", "correlation", put("segments", 0, "launches", 0, "correlation", 0)),
     ("timeline", "segments", put("segments", [])),
+    ("study", "parts.floor", put("parts", "floor", 3.5)),
+    ("study", "parts", put("parts", {})),
+    ("study", "failures.sm_clock", put("failures", "sm_clock", "")),
     ("wrong_answer", "loses", put("loses", [])),
     ("wrong_answer", "misconception", put("misconception", "Call Is Work")),
     ("wrong_answer", "changes[0]", put("changes", 0, {"cell": "timed", "find": "x"})),

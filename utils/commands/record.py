@@ -1,6 +1,7 @@
 """Run every instrument on this machine and write one recording (a JSON file with the samples).
 
-An instrument that fails costs its own part, not the recording: the reason is written into the file and printed.
+With `--study` it is one lesson's own measurements instead. An instrument that fails costs its own part, not the recording: the
+reason is written into the file and printed.
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ from pathlib import Path
 
 from utils.commands import Refused, device_or_refuse
 
-HELP = "run every instrument and write one recording"
+HELP = "run every instrument and write one recording (--study: one lesson's measurements)"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", metavar="FILE", type=Path, help="where to write (default: your own folder, under its stem)")
+    parser.add_argument("--study", metavar="NAME", help="a lesson's study (dispatcher, autograd, launch) instead of the receipts")
     parser.add_argument(
         "--device", choices=("auto", "cpu", "cuda"), default="auto", help="auto records the CPU, and the GPU when there is one"
     )
@@ -28,6 +30,8 @@ def run(args: argparse.Namespace) -> int:
     device_or_refuse(device)
     if args.out and args.out.is_dir():
         raise Refused(f"{args.out} is a folder; --out takes a file name")
+    if args.study:
+        return _study(args.study, device, args.out)
     with progress.bar("recording") as bar:
         data = record.record(device, progress=bar)
     failures = data["extras"].get("failures", {})
@@ -38,6 +42,32 @@ def run(args: argparse.Namespace) -> int:
     out = save(data, args.out)
     held = [*data["receipts"], *(name for name in data["extras"] if name != "failures")]
     print(f"wrote {out} ({out.stat().st_size / 1000:,.0f} kB): {', '.join(held)}")
+    return 0
+
+
+def _study(name: str, device: str, out: Path | None) -> int:
+    """Records one study; the exit code."""
+    from utils import paths
+    from utils.measure import study as room
+    from utils.model import recordings, studies
+    from utils.show import progress
+
+    if name not in room.STUDIES:
+        raise Refused(f"there is no study {name!r}; there are {', '.join(room.STUDIES)}")
+    with progress.bar(f"recording {name}") as bar:
+        study = room.record_study(name, device, progress=bar)
+    for part, reason in study.failures.items():
+        print(f"not recorded: {part}: {reason}")
+    if not study.parts:
+        raise Refused("no part could be measured, so there is nothing to keep", code=1)
+    path = out or paths.home() / f"{name}-{study.stem}.json"
+    try:
+        studies.write(study, path)
+    except recordings.RecordingError as error:
+        raise Refused(str(error), code=1) from error
+    except OSError as error:
+        raise Refused(f"{path} could not be written: {error.strerror or error}", code=1) from error
+    print(f"wrote {path} ({path.stat().st_size / 1000:,.0f} kB): {', '.join(study.parts)}")
     return 0
 
 

@@ -30,8 +30,10 @@ def run(args: argparse.Namespace) -> int:
 def check(data: object, file: Path) -> tuple[list[str], int]:
     """(one line per check, how many do not hold). A committed recording must also bear the name of its machine."""
     from utils import paths
-    from utils.model import recordings
+    from utils.model import recordings, studies
 
+    if isinstance(data, dict) and data.get("format") == studies.FORMAT:
+        return _check_study(data, file)
     try:
         committed = file.resolve().parent == paths.RECORDINGS.resolve()
         where, receipts = (data.get("where"), data.get("receipts")) if isinstance(data, dict) else (None, None)
@@ -47,6 +49,23 @@ def check(data: object, file: Path) -> tuple[list[str], int]:
     for name, reason in data["extras"].get("failures", {}).items():
         lines.append(f"– not recorded: {name}: {reason}")
     return lines, wrong
+
+
+def _check_study(data: dict, file: Path) -> tuple[list[str], int]:
+    """The same for a lesson's study; what its numbers mean is judged by the claims and by the lesson's own checks."""
+    from utils import paths
+    from utils.model import recordings, studies
+
+    folder = file.resolve().parent
+    committed = folder.parent == (paths.RECORDINGS / studies.IN_FOLDER).resolve()
+    try:
+        name = folder.name if committed else str(data.get("study"))
+        stem = file.stem if committed else recordings.stem_for(data.get("where") or {}, {data.get("device"): None})
+        studies.verify(data, name, stem)
+    except (recordings.RecordingError, TypeError, AttributeError) as error:
+        return [f"✘ whole and unchanged: {error}"], 1
+    lines = ["✔ whole and unchanged (schema, digest)"]
+    return lines + [f"– not recorded: {name}: {reason}" for name, reason in data["failures"].items()], 0
 
 
 def _judge(key: str, raw: dict):

@@ -7,23 +7,16 @@ writing are `utils.model.recordings`' business.
 
 from __future__ import annotations
 
-import json
 import math
-import os
 import re
-import subprocess
 import sys
-import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 
-from utils import paths
-from utils.measure import machine
-
-Progress = Callable[[float, str], None]
-PROGRESS, ANSWER = "progress", "answer"
+from utils.measure import children, machine
+from utils.measure.children import Progress
 
 
 @dataclass(frozen=True)
@@ -55,6 +48,18 @@ def record(device: str = "cpu", *, progress: Progress | None = None, run: list[I
         "receipts": {},
         "extras": {},
     }
+    for one, measured in each(todo, report):
+        if isinstance(measured, Exception):
+            out["extras"].setdefault("failures", {})[one.name] = in_words(measured)
+        else:
+            out[one.part][one.name] = measured
+    return out
+
+
+def each(todo: Iterable[Instrument], report: Progress) -> Iterator[tuple[Instrument, object]]:
+    """(instrument, what it measured, rounded) one after the other; the exception in its place for one that fails, so that it
+    does not cost the others."""
+    todo = list(todo)
     whole, done = sum(i.weight for i in todo), 0.0
     for one in todo:
 
@@ -64,12 +69,12 @@ def record(device: str = "cpu", *, progress: Progress | None = None, run: list[I
 
         within(0.0, "")
         try:
-            out[one.part][one.name] = rounded(one.measure(within))
-        except Exception as error:  # one instrument must not cost the others
-            out["extras"].setdefault("failures", {})[one.name] = _in_words(error)
+            measured = rounded(one.measure(within))
+        except Exception as error:
+            measured = error
+        yield one, measured
         done += one.weight
     report(1.0, "done")
-    return out
 
 
 def rounded(data):
@@ -85,45 +90,23 @@ def rounded(data):
     return data
 
 
-def _in_words(error: Exception) -> str:
+def in_words(error: Exception) -> str:
     """The reason an instrument failed, without the folders of this machine."""
     said = re.sub(r"/[^\s:'\"]*/", "", " ".join(str(error).split()))[:300]
     return said or type(error).__name__
 
 
-# ---- an instrument in a process of its own: a compiled probe that crashes takes only itself along -------------------------
+# ---- an instrument in a process of its own ------------------------------------------------------------------------------
 
 
 def in_child(name: str, device: str, progress: Progress) -> dict:
     """What MEASURES[name] measures, in a fresh process; RuntimeError with the reason when that process fails or dies."""
-    command = [sys.executable, "-m", "utils.measure.record", name, device]
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(paths.REPO), os.environ.get("PYTHONPATH", "")])}
-    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as errors:
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, encoding="utf-8", env=env) as child:
-            answer = None
-            for line in child.stdout or ():
-                word, _, rest = line.partition(" ")
-                if word == PROGRESS:
-                    done, _, text = rest.strip().partition(" ")
-                    progress(float(done), text)
-                elif word == ANSWER:
-                    answer = json.loads(rest)
-        if answer is not None and child.returncode == 0:
-            return answer
-        errors.seek(0)
-        last = next((line.strip() for line in reversed(errors.readlines()) if line.strip()), "it said nothing")
-    died = f"its process was killed by signal {-child.returncode}" if child.returncode < 0 else last
-    raise RuntimeError(died)
+    return children.in_child("utils.measure.record", (name, device), progress)
 
 
 def _child(name: str, device: str) -> None:
-    """The other end of `in_child`: progress and then the answer, a line each."""
-
-    def progress(done: float, text: str) -> None:
-        print(PROGRESS, f"{done:.4f}", " ".join(text.split()), flush=True)
-
-    answer = MEASURES[name][1](device, progress)
-    print(ANSWER, json.dumps(answer, allow_nan=False), flush=True)
+    """The other end of `in_child`."""
+    children.serve(lambda progress: MEASURES[name][1](device, progress))
 
 
 def _receipt(on: str, grad: bool, device: str, progress: Progress) -> dict:

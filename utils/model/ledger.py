@@ -2,6 +2,7 @@
 
 `claims()` reads `utils/data/claims.yml`. A claim with a `metric` is judged by number: `judge` against one recording,
 `computed_verdict` against all that the row names; a test holds the verdict in the file equal to it, so that it cannot rot.
+A metric speaks of a receipt, of another instrument of the same recording (`extra`), or of a part of a lesson's study.
 `verdict_table` puts three columns side by side: yours, recorded, cited.
 """
 
@@ -11,9 +12,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from utils.model import quantities, recordings, schemas
-from utils.model.readings import Receipt
+from utils.model import quantities, recordings, schemas, studies
+from utils.model.readings import Race, Receipt
 from utils.model.recordings import Recording
+from utils.model.studies import Study
+
+Measured = Recording | Receipt | Study
 
 ROUNDING = 0.05  # figures cited with one digit are not finer than this
 AROUND = 1.5  # "about x" holds from x / 1.5 to x · 1.5
@@ -87,8 +91,8 @@ def find(claim_id: str) -> Claim:
     raise KeyError(f"there is no claim {claim_id!r}")
 
 
-def judge(claim: Claim, measured: Recording | Receipt) -> tuple[str, float | None]:
-    """(verdict, value) of one claim by one recording or receipt; the value is in the metric's unit.
+def judge(claim: Claim, measured: Measured) -> tuple[str, float | None]:
+    """(verdict, value) of one claim by one recording, study or receipt; the value is in the metric's unit.
 
     "open" for a claim without a metric, "not_measurable_here" when this measurement does not have what it takes.
     """
@@ -104,16 +108,22 @@ def judge(claim: Claim, measured: Recording | Receipt) -> tuple[str, float | Non
     return ("holds" if _inside(value, *claim.bounds) else "does_not_hold"), value
 
 
-def computed_verdict(claim: Claim, among: Iterable[Recording] | None = None) -> str:
+def computed_verdict(claim: Claim, among: Iterable[Recording | Study] | None = None) -> str:
     """What the recordings that the row names say together: all one way, or "holds_when" where they differ."""
-    among = [recordings.load(stem) for stem in claim.recordings] if among is None else among
+    among = [_recorded(name) for name in claim.recordings] if among is None else among
     verdicts = {judge(claim, r)[0] for r in among} - {"not_measurable_here"}
     if not verdicts:
         return "not_measurable_here"
     return verdicts.pop() if len(verdicts) == 1 else "holds_when"
 
 
-def measure(claim: Claim, measured: Recording | Receipt) -> float | None:
+def _recorded(name: str) -> Recording | Study:
+    """The recording "h200-torch2.11", or the study "studies/launch/h200-torch2.11"."""
+    folder, _, rest = name.partition("/")
+    return studies.load(*rest.split("/")) if folder == studies.IN_FOLDER else recordings.load(name)
+
+
+def measure(claim: Claim, measured: Measured) -> float | None:
     """The claim's metric in its unit, or None where this measurement cannot give it."""
     metric = claim.metric
     if metric is None or metric["measure"] == "cited.rows":
@@ -143,28 +153,40 @@ def verdict_table(
     *,
     receipt_grad: Receipt | None = None,
     recording: Recording | None = None,
+    yours: Study | None = None,
+    study: Study | None = None,
 ) -> list[dict[str, str]]:
     """One dict a claim of the lesson: id, claim, yours, recorded, cited, verdict, sentence; all of them text.
 
-    `receipt` (and `receipt_grad` for the claims about grad) is what this reader measured; `recording` defaults to the best
-    one of a GPU. Where a column has nothing to show it says so; put `recording.label()` beside the table.
+    `receipt` (and `receipt_grad` for the claims about grad) is what this reader measured, `yours` the parts of the lesson's
+    study that this reader measured (`studies.live`); `recording` and `study` default to the best ones of a GPU. A claim whose
+    metric names a device is shown of a recording of that device. Where a column has nothing to show it says so; put the label
+    of what is shown beside the table.
     """
     recording = recording or recordings.best("cuda")
     rows = []
     for claim in claims(lesson):
-        yours = receipt_grad if claim.metric and claim.metric.get("grad") else receipt
+        metric = claim.metric or {}
+        mine = yours if "study" in metric else receipt_grad if metric.get("grad") else receipt
+        theirs = _study_of(metric, study) if "study" in metric else recording
         rows.append(
             {
                 "id": claim.id,
                 "claim": claim.claim,
-                "yours": _shown(claim, yours),
-                "recorded": _shown(claim, recording),
+                "yours": _shown(claim, mine),
+                "recorded": _shown(claim, theirs),
                 "cited": _cited(claim),
                 "verdict": WORDS[claim.verdict],
                 "sentence": claim.sentence,
             }
         )
     return rows
+
+
+def _study_of(metric: Mapping[str, Any], study: Study | None) -> Study | None:
+    """The recorded study that a claim is shown of: the given one where it is of the metric's device, else the best."""
+    device = metric.get("device", "cuda")
+    return study if study is not None and study.device == device else studies.best(metric["study"], device)
 
 
 def _cited(claim: Claim) -> str:
@@ -178,8 +200,10 @@ def _claim(row: dict) -> Claim:
     return Claim(**{**row, "recordings": tuple(row["recordings"]), "torch": tuple(row["torch"])})
 
 
-def _thing(metric: Mapping[str, Any], measured: Recording | Receipt) -> Receipt | dict | None:
-    """The receipt, or the other instrument's numbers, that a metric speaks of."""
+def _thing(metric: Mapping[str, Any], measured: Measured) -> Receipt | Race | dict | None:
+    """The receipt, the other instrument's numbers, or the part of a study, that a metric speaks of."""
+    if isinstance(measured, Study) or "study" in metric:
+        return _part(metric, measured)
     if isinstance(measured, Receipt):
         return None if "extra" in metric else measured
     if "extra" in metric:
@@ -188,11 +212,24 @@ def _thing(metric: Mapping[str, Any], measured: Recording | Receipt) -> Receipt 
     return measured.receipt(grad=bool(metric.get("grad")))
 
 
+def _part(metric: Mapping[str, Any], measured: Measured) -> Race | dict | None:
+    if not isinstance(measured, Study) or metric.get("study") != measured.name:
+        return None
+    if metric.get("device", measured.device) != measured.device:
+        return None
+    try:
+        part = measured.part(metric["part"])
+    except quantities.NotMeasured:
+        return None
+    return _flat(part) if isinstance(part, Mapping) else part
+
+
 def _flat(nested: Mapping[str, Any], before: str = "") -> dict[str, Any]:
-    """{"a": {"b": 1}} → {"a.b": 1}."""
+    """{"a": {"b": 1}} → {"a.b": 1}; a Race gives its readings by name."""
     out: dict[str, Any] = {}
     for key, value in nested.items():
         name = f"{before}{key}"
+        value = value.readings if isinstance(value, Race) else value
         out.update(_flat(value, name + ".") if isinstance(value, Mapping) else {name: value})
     return out
 
@@ -201,7 +238,7 @@ def _inside(value: float, lo: float | None, hi: float | None) -> bool:
     return (lo is None or value >= lo * (1 - ROUNDING)) and (hi is None or value <= hi * (1 + ROUNDING))
 
 
-def _shown(claim: Claim, measured: Recording | Receipt | None) -> str:
+def _shown(claim: Claim, measured: Measured | None) -> str:
     if claim.metric is None:
         return "no number"
     if claim.metric["measure"] == "cited.rows":
@@ -212,7 +249,7 @@ def _shown(claim: Claim, measured: Recording | Receipt | None) -> str:
     return f"{value:,.3g} {UNITS[claim.metric['unit']]}"
 
 
-def _sum_shown(measured: Recording | Receipt | None) -> str:
+def _sum_shown(measured: Measured | None) -> str:
     """Whether the measured stages add up, for the claim that the cited ones do."""
     receipt = measured.receipt() if isinstance(measured, Recording) else measured
     if receipt is None or not receipt.complete:

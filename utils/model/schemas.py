@@ -168,7 +168,7 @@ def claim_problems(claims: dict, stages: dict) -> list[str]:
         if "lo" in row and "hi" in row and row["lo"] >= row["hi"]:
             out.append(f"claims: {row['id']}: lo {row['lo']} is not below hi {row['hi']}")
         metric = row.get("metric")
-        if metric and "extra" not in metric and metric["measure"] != "cited.rows":
+        if metric and not {"extra", "study"} & set(metric) and metric["measure"] != "cited.rows":
             out += _expression_problems(f"claims: {row['id']}", metric["measure"], stages)
         if row["verdict"] in ("holds", "holds_when", "does_not_hold") and not row["recordings"]:
             out.append(f"claims: {row['id']}: a verdict without a recording that shows it")

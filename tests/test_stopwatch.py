@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import itertools
 import random
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
@@ -236,6 +237,29 @@ def test_between_runs_before_every_call_and_outside_the_clock():
     ops = [i for i, what in enumerate(order) if what == "op"]
     assert all(order[i - 1] == "other" for i in ops)
     assert any("alone" in note for note in race.notes)
+
+
+def test_a_context_holds_during_its_variants_blocks_alone_and_outside_the_clock():
+    dev = device(sync_us=0)
+    depth, seen = [0], {"in": set(), "out": set()}
+
+    @contextmanager
+    def context():
+        depth[0] += 1
+        dev.wall.spend(1e6)
+        yield
+        depth[0] -= 1
+
+    def call(where):
+        seen[where].add(depth[0])
+        dev.wall.spend(2_000)
+
+    variants = {"in": lambda: call("in"), "out": lambda: call("out")}
+    race = time_host(variants, device=dev, blocks=10, inside={"in": context}, seed=3)
+    assert seen == {"in": {1}, "out": {0}} and depth == [0]
+    assert [race[name].ns for name in ("in", "in (again)", "out")] == pytest.approx([2_000] * 3)
+    with pytest.raises(ValueError, match="a context was given for none"):
+        time_host({"a": int}, inside={"none": context})
 
 
 def test_host_price_on_a_device_is_the_launch_and_not_the_kernel():

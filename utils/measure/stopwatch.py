@@ -21,7 +21,7 @@ import gc
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import cycle, islice, repeat
 
 from utils.measure.device_clock import DeviceClock, MeasurementError, Queue
@@ -184,6 +184,7 @@ def time_host(
     block_ms: float = 2.0,
     control: str | None = None,
     between: Callable[[], object] | None = None,
+    inside: Mapping[str, Callable[[], AbstractContextManager]] | None = None,
     seed: int | None = None,
     progress: Progress | None = None,
     remove_loop: bool = False,
@@ -199,15 +200,18 @@ def time_host(
     `control` names the variant that runs twice (default: the first); the disagreement of the two is the error of the race.
     `between` runs before every timed call, outside the clock: the price of the call in a program, after other work. Each call
     is then timed alone, so a reading holds one clock reading as well; the empty loop does too.
+    `inside` maps names of variants to what makes a context (`torch.no_grad`, say): their blocks run inside a fresh one, which is
+    entered and left outside the clock.
     The empty loop (a call of a function that does nothing) is measured beside the variants: `Race.loop_ns`; `remove_loop`
     takes it off every reading.
     `device` is "cpu", "cuda" (or "cuda:1"), or an object with the methods of `device_clock.Queue`, such as a simulated device.
 
-    Raises ValueError (no variants, unknown control or device), TypeError (a variant is not callable), MeasurementError (a
-    variant raises, or there is no such CUDA device).
+    Raises ValueError (no variants, unknown control or device, a context for no variant), TypeError (a variant is not callable),
+    MeasurementError (a variant raises, or there is no such CUDA device).
     """
     fns = _checked(variants)
     control = _control(fns, control)
+    contexts = _contexts(fns, control, inside or {})
     queue = _queue(device)
     synchronise = queue.synchronize if queue else None
     clock = queue.clock if queue else time.perf_counter_ns
@@ -217,6 +221,8 @@ def time_host(
             arms[name] = _host_arm(turn, synchronise, clock)
         else:
             arms[name] = _single_arm(turn, between, synchronise, clock)
+        if name in contexts:
+            arms[name] = _arm_inside(arms[name], contexts[name])
     with queue.active() if queue else nullcontext():
         if between is not None:
             calls = dict.fromkeys(arms, _calls_between(arms[control], control, block_ms, clock))
@@ -295,6 +301,21 @@ def _single_arm(turn: Sequence[Callable], between: Callable, synchronise: Callab
         return took * 1e-9
 
     return arm
+
+
+def _arm_inside(arm: Arm, context: Callable[[], AbstractContextManager]) -> Arm:
+    def inside(n: int) -> float:
+        with context():
+            return arm(n)
+
+    return inside
+
+
+def _contexts(fns: Mapping, control: str, inside: Mapping[str, Callable]) -> dict[str, Callable[[], AbstractContextManager]]:
+    """The contexts by arm; the control's twin runs in the control's."""
+    if unknown := [name for name in inside if name not in fns]:
+        raise ValueError(f"a context was given for {', '.join(unknown)}, which is none of the variants {list(fns)}")
+    return {**inside, **({control + AGAIN: inside[control]} if control in inside else {})}
 
 
 def _calls_between(arm: Arm, name: str, block_ms: float, clock: Callable[[], int]) -> int:

@@ -46,13 +46,16 @@ class Statement:
     """One line of Python that is counted, `code` ("c = a + b"), after `setup` lines run once in the same function.
 
     With `plants`, pairs of a planting library's function and the instructions it shall spin, it is counted once for each, one
-    after the other with the same tensors.
+    after the other with the same tensors. `teardown` lines run at the end (a mode that `setup` entered is left there);
+    `most_rounds` is for a line so long that the usual rounds would take minutes.
     """
 
     name: str
     code: str
     setup: str
     plants: tuple[tuple[str, int], ...] = ()
+    teardown: str = ""
+    most_rounds: int = ROUNDS
 
     @property
     def counted(self) -> tuple[str, ...]:
@@ -61,7 +64,7 @@ class Statement:
 
     @property
     def rounds(self) -> int:
-        return ROUNDS_WITH_PLANTS if self.plants else ROUNDS
+        return min(self.most_rounds, ROUNDS_WITH_PLANTS if self.plants else ROUNDS)
 
 
 def missing() -> str:
@@ -118,7 +121,8 @@ def program_text(statements: list[Statement], library: Path | None = None) -> st
         lines += [f"        for rounds, start, stop in ({rounds}):", "            start()"]
         lines += ["            for _ in range(rounds):", *[f"                {statement.code}"] * UNROLLED]
         lines += ["            stop()"]  # before the function lets go of its tensors
-        lines += [f"        plant(0)\n    print('counted', {number}, flush=True)", ""]
+        lines += ["        plant(0)", *(f"    {line}" for line in statement.teardown.splitlines())]
+        lines += [f"    print('counted', {number}, flush=True)", ""]
     lines += [
         "print('ready', json.dumps({'libc': ' '.join(platform.libc_ver()),"
         " 'cpu_capability_traced': torch.backends.cpu.get_cpu_capability()}), flush=True)",

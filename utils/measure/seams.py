@@ -92,7 +92,7 @@ def valgrind_dump() -> None:
 
 # ------------------------------------------------------------------ trace: the dispatcher's key sets and tables
 # torch._C._dispatch_keys, _dispatch_tls_local_include_set, _dispatch_tls_local_exclude_set, _dispatch_dump_table,
-# _dispatch_keyset_full_after, DispatchKey: torch 1.13 to 2.13 at least. Probe: `has_dispatcher()`. Fallback: none; the trace
+# _dispatch_keyset_full_after, DispatchKey, _dispatch_dump (registrations, aliases among them): torch 1.13 to 2.13 at least. Probe: `has_dispatcher()`. Fallback: none; the trace
 # names what is gone (`dispatcher_missing`) and leaves those rows out. Key sets are combined by `|`, `&` and `-` only: their
 # printed form leaves out the per-backend keys of a functionality (inference mode's exclusion of AutogradCPU).
 
@@ -139,6 +139,19 @@ def dispatch_table(op: str) -> str:
     return torch._C._dispatch_dump_table(op)
 
 
+def registrations(op: str) -> str:
+    """What was registered for the op, as text, an entry a line; "" where this torch lost the call. RuntimeError as above."""
+    import torch
+
+    dump = getattr(torch._C, "_dispatch_dump", None)
+    return dump(op) if dump else ""
+
+
+def highest_key(keys) -> str:
+    """The name of the key of the highest priority in a set; "Undefined" for an empty one."""
+    return keys.highestPriorityTypeId().name
+
+
 def keys_among(keys, names) -> tuple[str, ...]:
     """Those of `names` that the key set holds, in their order. Names without a key in this torch are left out."""
     import torch
@@ -161,6 +174,41 @@ def keys_below(keys, name: str):
     return keys & torch._C._dispatch_keyset_full_after(getattr(torch._C.DispatchKey, name))
 
 
+# ------------------------------------------------------------------ lesson 02: a witness at a key of an op that is there already
+# torch.library.Library._destroy (takes back what a Library registered), OpOverload.redispatch, `with_keyset=True` and
+# `allow_override=True` of Library.impl: torch 2.4 (redispatch 2.1) to 2.13 at least. _dispatch_get_computed_kernel_for_dispatch_key
+# with `call_boxed` (the kernel that stood there, callable while an override stands): torch 2.8 to 2.13 at least.
+# Probe: `has_witness()`. Fallback: none; what ran is then told by torch's own observer, without the keys.
+
+
+def has_witness() -> bool:
+    """Whether a Python function can stand at a key of an op, call the kernel that it stands before, and be taken back."""
+    import torch
+
+    return (
+        callable(getattr(torch.library.Library, "_destroy", None))
+        and callable(getattr(torch._C, "_dispatch_get_computed_kernel_for_dispatch_key", None))
+        and callable(getattr(torch._ops.OpOverload, "redispatch", None))
+    )
+
+
+def kernel_at(op: str, key: str):
+    """What stands at a key of an op now: called as kernel(keys, *arguments), it is run with that key set."""
+    import torch
+
+    return torch._C._dispatch_get_computed_kernel_for_dispatch_key(op, key).call_boxed
+
+
+def redispatch(overload, keys, *arguments, **options):
+    """Call an overload again with what is left of a key set."""
+    return overload.redispatch(keys, *arguments, **options)
+
+
+def take_back(library) -> None:
+    """Undo everything that a torch.library.Library registered."""
+    library._destroy()
+
+
 # ------------------------------------------------------------------ trace: the schema of an overload
 # OpOverload._schema: torch 1.12 to 2.13 at least. Probe: `has_schema()`. Fallback: the overload's own name, "aten.add.Tensor".
 
@@ -175,3 +223,196 @@ def has_schema() -> bool:
 def schema_of(overload) -> str:
     """The schema of `torch.ops.aten.add.Tensor` and the like as text, "aten::add.Tensor(Tensor self, …) -> Tensor"."""
     return str(getattr(overload, "_schema", overload))
+
+
+# ------------------------------------------------------------------ autograd: every op that runs, below autograd
+# torch.utils._python_dispatch.TorchDispatchMode: torch 1.13 to 2.13 at least. Probe: `has_dispatch_mode()`. Fallback: none; what
+# counts with it raises RuntimeError and says which name is gone.
+
+
+def has_dispatch_mode() -> bool:
+    """Whether this torch still has modes that see every op."""
+    try:
+        from torch.utils._python_dispatch import TorchDispatchMode
+    except ImportError:
+        return False
+    return hasattr(TorchDispatchMode, "__torch_dispatch__")
+
+
+def watching_ops(each):
+    """A context manager; inside, `each(op, given, results)` is called after every op below autograd, with lists of tensors.
+
+    Backward is seen as well, on a GPU's backward thread too (the mode is part of the thread state that autograd hands on).
+    RuntimeError where torch lost the mode.
+    """
+    if not has_dispatch_mode():
+        import torch
+
+        raise RuntimeError(f"torch {torch.__version__} has no TorchDispatchMode any more: ops cannot be watched here")
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            out = func(*args, **(kwargs or {}))
+            each(func.name(), _tensors((args, kwargs or {})), _tensors(out))
+            return out
+
+    return Watch()
+
+
+def _tensors(thing) -> list:
+    """The tensors in arguments or results, which may stand in lists, tuples and dicts."""
+    import torch
+
+    if isinstance(thing, torch.Tensor):
+        return [thing]
+    if isinstance(thing, dict):
+        thing = thing.values()
+    elif not isinstance(thing, (list, tuple)):
+        return []
+    return [t for part in thing for t in _tensors(part)]
+
+
+# ------------------------------------------------------------------ autograd: what a node saved
+# The attributes of a node that begin with `_saved_` (named in torch's notes on autograd, and still private): torch 1.9 to 2.13 at
+# least. Probe: `has_saved_attributes()`. Fallback: an empty dict; the graph is then shown without them.
+
+_SAVED = "_saved_"
+
+
+def has_saved_attributes() -> bool:
+    """Whether a node tells what it saved."""
+    import torch
+
+    return "alpha" in saved_attributes((torch.ones(1, requires_grad=True) + torch.ones(1)).grad_fn)
+
+
+def saved_attributes(node) -> dict:
+    """What a node saved, by name: {"other": a tensor} for a product, {"alpha": 1} for an add. Tensors are unpacked anew.
+
+    One that can no longer be unpacked (changed, or freed by a backward) stands as the text of the error.
+    """
+    found = {}
+    for name in dir(node):
+        if name.startswith(_SAVED):
+            try:
+                found[name.removeprefix(_SAVED)] = getattr(node, name)
+            except RuntimeError as error:
+                found[name.removeprefix(_SAVED)] = str(error).partition("\n")[0]
+    return found
+
+
+# ------------------------------------------------------------------ autograd: counters of a tensor
+# Tensor._version, torch 0.4 to 2.13 at least; Tensor._use_count, seen in torch 2.11 and 2.13. Probes: `has_version()`,
+# `has_use_count()`. Fallback: version() raises RuntimeError; use_count() gives None, and what compares counts says so.
+
+
+def has_version() -> bool:
+    """Whether a tensor still tells its version counter."""
+    import torch
+
+    return isinstance(getattr(torch.ones(1), "_version", None), int)
+
+
+def version(tensor) -> int:
+    """How often the tensor's memory was written in place. RuntimeError for an inference tensor, which does not count."""
+    if not has_version():
+        import torch
+
+        raise RuntimeError(f"torch {torch.__version__} has no Tensor._version any more: version counters cannot be read")
+    return tensor._version
+
+
+def has_use_count() -> bool:
+    """Whether a tensor tells how many C++ handles refer to it."""
+    import torch
+
+    return use_count(torch.ones(1)) is not None
+
+
+def use_count(tensor) -> int | None:
+    """How many C++ handles refer to this tensor, or None where torch does not tell."""
+    count = getattr(tensor, "_use_count", None)
+    return count() if callable(count) else None
+
+
+# ------------------------------------------------------------------ autograd: a torch.compile backend that shows both graphs
+# torch._dynamo.backends.common.aot_autograd: torch 2.0 to 2.13 at least. Probe: `has_aot_backend()`. Fallback: the backend
+# "aot_eager", which compiles the same graphs and shows none.
+
+
+def has_aot_backend() -> bool:
+    """Whether AOTAutograd can be asked for the graphs that it makes."""
+    try:
+        from torch._dynamo.backends.common import aot_autograd
+    except Exception:  # importing the compiler may fail in many ways, and none of them is ours
+        return False
+    return callable(aot_autograd)
+
+
+def aot_backend(graphs: dict):
+    """A backend for torch.compile that runs the traced graphs as they are and puts them into `graphs`, "forward" and "backward"."""
+    if not has_aot_backend():
+        return "aot_eager"
+    from functorch.compile import make_boxed_func
+    from torch._dynamo.backends.common import aot_autograd
+
+    def keeping(name):
+        def compiler(module, example_inputs):
+            graphs[name] = module
+            return make_boxed_func(module.forward)
+
+        return compiler
+
+    return aot_autograd(fw_compiler=keeping("forward"), bw_compiler=keeping("backward"))
+
+
+# ------------------------------------------------------------------ launch: kernels of our own, compiled at run time
+# torch.cuda._compile_kernel (NVRTC) and the driver's handle that its result keeps (`.func`): torch 2.8 to 2.13 at least. Probe:
+# `has_cuda_kernels()`. Fallback: none; without it the launch instruments say that nothing was stamped on the device.
+
+
+def has_cuda_kernels() -> bool:
+    """Whether this torch can compile a CUDA kernel from text (its name, not a device or a compiler)."""
+    import torch
+
+    return callable(getattr(torch.cuda, "_compile_kernel", None))
+
+
+def cuda_kernel(source: str, name: str):
+    """A callable for the kernel `name` of the CUDA text `source`: `kernel(grid=…, block=…, args=[…])`. RuntimeError, and whatever
+    the compiler raises, where it cannot be made."""
+    import torch
+
+    if not has_cuda_kernels():
+        raise RuntimeError(f"torch {torch.__version__} has no torch.cuda._compile_kernel: no kernel can be compiled at run time")
+    return torch.cuda._compile_kernel(source, name)
+
+
+def cuda_kernel_handle(kernel) -> int:
+    """The driver's handle (CUfunction) of such a kernel. RuntimeError where torch keeps it elsewhere."""
+    function = getattr(kernel, "func", None)
+    value = getattr(function, "value", function)
+    if not isinstance(value, int):
+        raise RuntimeError("torch no longer keeps the driver's handle of a compiled kernel as `.func`")
+    return value
+
+
+# ------------------------------------------------------------------ launch: torch's own launch of a kernel that does nothing
+# at::cuda::sleep(int64_t) of libtorch_cuda, the C++ function behind torch.cuda._sleep: torch 1.0 to 2.13 at least, by its Itanium
+# name. Probe: `torch_launch()`. Fallback: None; torch's own launch is then not priced apart from the op.
+
+
+def torch_launch() -> int | None:
+    """The address of a C++ function that launches a spin of so many cycles as torch launches its kernels; None without one."""
+    import ctypes
+    from pathlib import Path
+
+    import torch
+
+    library = Path(torch.__file__).parent / "lib" / "libtorch_cuda.so"
+    try:
+        function = ctypes.CDLL(str(library))["_ZN2at4cuda5sleepEl"]
+    except (OSError, AttributeError):
+        return None
+    return ctypes.cast(function, ctypes.c_void_p).value

@@ -1,0 +1,686 @@
+"""What lesson 04, launch, says about its measurements: computed sentences, tables, figures, and the numbers that are judged.
+
+It measures nothing: each function takes what `utils.measure.launch_here` found (live on a GPU, recorded elsewhere, or nothing,
+with the reason) and words it, so that a sentence stays true when the numbers surprise. What is recorded or simulated says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from utils.measure.dispatch_trace import Dispatch
+from utils.measure.launch_here import Found
+from utils.model import ledger, studies
+from utils.model.quantities import NotMeasured
+from utils.model.readings import Race
+from utils.show import figures, lanes_figure, launch_figures, queue_explorer
+from utils.show.explain import Sentence
+from utils.show.lanes_figure import Lanes
+from utils.show.picture import Picture
+from utils.show.tables import Table, format_ns, format_share, format_time, significant
+
+# The options of the lesson's predictions: (the misconception behind an option or None, its text), by what the run may show.
+RETURN_ANSWERS = {
+    "queued": (None, "When the kernel is in the queue, long before it begins"),
+    "begun": ("launch_waits_for_start", "When the device has begun the kernel"),
+    "ended": ("call_is_work", "When the kernel has ended"),
+}
+FULL_ANSWERS = {
+    "endless": ("queue_is_endless", "Nothing: a launch only puts something into a list"),
+    "waits": (None, "At some launch the calls become as slow as the kernels"),
+    "fails": ("full_queue_fails", "At some launch the call fails: the queue is full"),
+}
+PACE_ANSWERS = {
+    "half": ("faster_kernel_faster_step", "About half as long: the kernels take half as long"),
+    "same": (None, "About as long as before"),
+    "longer": ("gaps_cost_extra", "Longer: the device now has more gaps"),
+}
+CLOCK_ANSWERS = {
+    "profiler": ("profiler_slows_kernels", "The profiler: watching a kernel slows it"),
+    "graph": ("graph_adds_to_kernels", "The graph: it has a start-up of its own"),
+    "pair": (None, "The pair of events around it"),
+    "agree": ("a_kernel_has_one_time", "None: they time the same kernel, so they agree"),
+}
+ONE_SM_ANSWERS = {
+    "share": ("utilisation_counts_sms", "About 1 %: it is a share of the chip"),
+    "none": ("tiny_is_unseen", "0 %: a single block is too little to be seen"),
+    "full": (None, "About 100 %"),
+}
+WAITING_ANSWERS = {
+    "none": ("item_is_a_read", "None of them: they only read"),
+    "item": ("only_item_waits", "Only .item(), which says so"),
+    "several": (None, "Several: each that gives Python a value, or a shape that depends on one"),
+    "all": ("gpu_lines_wait", "All of them: each line needs the line before"),
+}
+THREAD_ANSWERS = {
+    "same": ("threads_run_at_once", "About what it costs alone: there are two cores"),
+    "more": (None, "Clearly more than alone"),
+    "less": ("threads_share_the_work", "Less: the two share the work"),
+}
+
+# What stands under a figure, kept out of the cells: their source is read before the question is answered.
+WHY = {
+    "launch.returns": "A launch puts the kernel into a queue. Nothing in it looks at what the device is doing.",
+    "launch.full": "The queue is finite. Who launches into a full one waits for a place, so for a kernel to end.",
+    "launch.pace": "Host and device work side by side. The slower of the two sets the pace, and the other one waits.",
+    "launch.share": "The launch is one stage of the op; the path to it is the rest.",
+    "launch.clocks": "Each clock starts and stops elsewhere: at the kernel's edges, at marks in the queue, or at the next kernel.",
+    "launch.one_sm": "The reading counts time in which some kernel was there, and not how much of the chip it used.",
+    "launch.waiting": "Python needs the value now, and the value is at the end of the queue.",
+    "launch.threads": "Both threads want Python's lock for most of an op, and hand it to each other.",
+}
+
+OTHER_WAY = 1.25  # a price this many times another is called clearly more
+AGREE = 1.15  # clocks within 15 % of each other are said to agree
+READS = ("aten::_local_scalar_dense", "aten::nonzero", "aten::equal", "aten::masked_select", "aten::_unique2")
+ASKING = {  # what the reader writes → the expression that is traced for it: lines that need a value on the host
+    "loss.item()": "loss.item()",
+    "if loss > 0:": "(loss > 0).__bool__()",
+    "print(loss)": "loss.__repr__()",
+    "x[x > 0]": "x[x > 0]",
+}
+QUIET = {"loss.detach()": "loss.detach()", "x.sum()": "x.sum()", "x * loss": "x * loss", "x.view(8, 8)": "x.view(8, 8)"}
+
+
+def not_measured(found: Found, what: str) -> Sentence:
+    """The words that stand where there is no number: what was not measured, and why."""
+    return Sentence(f"Not measured: {what}; {found.why or 'nobody has measured it yet'}.")
+
+
+def _why(found: Found) -> str:
+    return f"Shown from a recording: {found.why}." if found.why and found.value is not None else ""
+
+
+# ------------------------------------------------------------------------------------------------ lanes
+
+
+def lanes_of(case: Mapping, label: str) -> Lanes:
+    """The first launches of a case of the study's part `lanes` as two lanes."""
+    shown = len(case["begin"]["i"])
+    return Lanes.of(
+        case["begin"],
+        label,
+        price_us=case["numbers"]["host_ahead_us"],
+        full_from=case["numbers"]["fills_at"],
+        waits=bool(case["sync_every"]),
+        simulated=case["label"] == "simulated",
+        cut=f"the first {shown} of {case['n']:,} launches" if case["n"] > shown else "",
+    )
+
+
+def returned(found: Found, simulated: Mapping) -> tuple[str, Sentence]:
+    """(text of the option that the lanes show, sentences): when launches returned, on a GPU and in the simulated queue."""
+    cases = [(simulated, queue_explorer.LABEL)]
+    if found.value is not None:
+        cases.insert(0, (found.value["slow"], found.label))
+    words = [_returned(case, label) for case, label in cases]
+    kind = _return_kind(cases[0][0])
+    missing = "" if found.value is not None else str(not_measured(found, "the lanes of a GPU"))
+    return RETURN_ANSWERS[kind][1], Sentence(*words, missing or _why(found))
+
+
+def _return_kind(case: Mapping) -> str:
+    """When the launches after the first returned, by the majority: before their kernel began, before it ended, or after."""
+    lanes = lanes_of(case, "")
+    kinds = [
+        "queued" if back <= began else "begun" if back < ended else "ended"
+        for (_, back), (began, ended) in list(zip(lanes.calls, lanes.device, strict=True))[1:]
+    ]
+    return max(("queued", "begun", "ended"), key=kinds.count)
+
+
+def _returned(case: Mapping, label: str) -> str:
+    numbers, lanes = case["numbers"], lanes_of(case, label)
+    returned = lanes.calls[-1][1]
+    return (
+        f"{case['what']} ({label}): a launch took the host {_us(numbers['host_ahead_us'])}, a kernel the device "
+        f"{_us(numbers['kernel_us'])}. Launch {len(lanes.calls)} had returned after {_us(returned)}, and its kernel began at "
+        f"{_us(lanes.device[-1][0])}. When the first kernel ended, {lanes.ahead} of these launches had returned."
+    )
+
+
+def _us(value: float | None) -> str:
+    return "not measured" if value is None else format_time(value * 1e3)
+
+
+def lane_figures(found: Found, simulated: Mapping, case: str = "slow") -> list[Picture]:
+    """The lanes of one case: of the GPU where there are any, and always of the simulated queue, each in a figure of its own."""
+    out = []
+    if found.value is not None:
+        out.append(lanes_figure.figure(lanes_of(found.value[case], found.label), found.value[case]["what"]))
+    out.append(lanes_figure.figure(lanes_of(simulated, queue_explorer.LABEL), f"Simulated: {simulated['what']}"))
+    return out
+
+
+def filled(found: Found, simulated: Mapping) -> tuple[str, Sentence]:
+    """(text of the option that was seen, sentences): what became of the launch calls when nobody waited."""
+    cases = [(simulated, queue_explorer.LABEL)]
+    if found.value is not None:
+        cases.insert(0, (found.value["slow"], found.label))
+    words = []
+    for case, label in cases:
+        numbers = case["numbers"]
+        if numbers["fills_at"] is None:
+            words.append(f"In {case['n']:,} launches the queue never filled ({label}): at most {numbers['depth_max']:,} waited.")
+            continue
+        words.append(
+            f"Up to launch {numbers['fills_at']:,} a call took {_us(numbers['host_ahead_us'])}; from then on "
+            f"{_us(numbers['host_full_us'])}, {significant(numbers['host_full_us'] / numbers['host_ahead_us'], 2)} times as "
+            f"long, where a kernel takes {_us(numbers['kernel_us'])}. At most {numbers['depth_max']:,} kernels were in the queue "
+            f"({label})."
+        )
+    kind = "endless" if cases[0][0]["numbers"]["fills_at"] is None else "waits"
+    missing = "" if found.value is not None else str(not_measured(found, "the queue of a GPU"))
+    return FULL_ANSWERS[kind][1], Sentence(*words, missing or _why(found))
+
+
+def call_figures(found: Found, simulated: Mapping) -> list[Picture]:
+    """What each call took, by its number: of the GPU where there is one, and of the simulated queue, never on one axis."""
+    out = []
+    if found.value is not None:
+        out.append(launch_figures.calls(found.value["slow"], found.label))
+    out.append(launch_figures.calls(simulated, queue_explorer.LABEL))
+    return out
+
+
+def cases_table(found: Found) -> Table | None:
+    """The GPU's three cases side by side: device faster, host faster, and a wait after each launch."""
+    if found.value is None:
+        return None
+    rows = []
+    for name in ("fast", "slow", "synchronised"):
+        numbers = found.value[name]["numbers"]
+        rows.append(
+            {
+                "case": found.value[name]["what"],
+                "host": _us(numbers["host_ahead_us"]),
+                "full": "–" if numbers["host_full_us"] is None else _us(numbers["host_full_us"]),
+                "kernel": _us(numbers["kernel_us"]),
+                "gap": _us(numbers["gap_us"]),
+                "busy": format_share(numbers["busy_share"], 1.0),
+                "depth": f"{numbers['depth_max']:,}",
+            }
+        )
+    columns = {
+        "case": "case",
+        "host": "a launch call",
+        "full": "when the queue is full",
+        "kernel": "a kernel",
+        "gap": "gap before the next",
+        "busy": "device busy",
+        "depth": "most in the queue",
+    }
+    error = found.value.get("alignment", {}).get("clock_error_us")
+    notes = [found.label, *([f"The two clocks are aligned to {significant(error, 2)} µs"] if error else [])]
+    return Table(rows, columns, "Who waits for whom", notes)
+
+
+def pace(kernel_us: float = 2.0, launch_us: float = 5.0) -> tuple[str, Sentence]:
+    """(text of the option that the model gives, sentences): 40 launches, and the same with kernels of half the length."""
+    before, after = (queue_explorer.simulate(launch_us, k) for k in (kernel_us, kernel_us / 2))
+    ratio = after.end / before.end
+    kind = "longer" if ratio > 1.02 else "same" if ratio > 0.9 else "half"
+    long_before, long_after = (queue_explorer.simulate(launch_us, k) for k in (8 * launch_us, 4 * launch_us))
+    words = (
+        f"Kernels of {significant(kernel_us, 2)} µs behind launches of {significant(launch_us, 2)} µs take {_us(before.end)} in "
+        f"all, kernels of half the length {_us(after.end)} ({queue_explorer.LABEL}).",
+        f"Where kernels are longer than launches, half the kernel is {_us(long_after.end)} instead of {_us(long_before.end)}.",
+        "A step takes about launches times the larger of the two, as long as nobody waits in between.",
+    )
+    return PACE_ANSWERS[kind][1], Sentence(*words)
+
+
+# ------------------------------------------------------------------------------------------------ floor and clocks
+
+
+def launch_share(found: Found) -> Sentence:
+    """What the bare launch takes of `c = a + b` on the host of a GPU, and what waiting after each launch would make of it."""
+    race = found.value
+    if race is None:
+        return not_measured(found, "what a launch costs the host of a GPU")
+    whole, empty, torch_s = (race[name].ns for name in ("c = a + b", "empty launch", "launch by torch"))
+    words = [
+        f"One c = a + b took the host {format_ns(whole)}, a launch of an empty kernel {format_ns(empty)}: "
+        f"{format_share(empty, whole)} ({found.label}).",
+        f"The same by torch's own launch code, {format_ns(torch_s)}.",
+    ]
+    if "launch and wait" in race.readings:
+        wait = race["launch and wait"].ns
+        words.append(
+            f"With a wait after each launch it is {format_ns(wait)}, {significant(wait / empty, 2)} times the launch alone: "
+            "that is a way there and back, and no price of launching."
+        )
+    return Sentence(*words, _why(found))
+
+
+def race_view(found: Found, title: str, truth: str | None = None) -> list:
+    """A race of the study as figure and table, or nothing; its notes say which readings are missing."""
+    if found.value is None:
+        return []
+    picture = figures.compare(found.value, title=title, truth=truth, source=found.label)
+    return [picture, *([Sentence(*found.value.notes)] if found.value.notes else [])]
+
+
+PAIR, GRAPH, PROFILER, STEADY = "event pair", "graph node", "profiler", "back to back"
+
+
+def clocks(found: Found) -> tuple[str | None, Sentence]:
+    """(text of the option that the race shows, sentences): which clock makes the small kernel longest, and why they disagree."""
+    race = found.value
+    if race is None:
+        return None, not_measured(found, "what a one-element kernel takes by three clocks")
+    seen = {
+        name: race[key].ns for name, key in (("pair", PAIR), ("graph", GRAPH), ("profiler", PROFILER)) if key in race.readings
+    }
+    words = []
+    for name, text in (
+        ("pair", "two events around it, in an idle queue"),
+        ("graph", "one node more in a graph"),
+        ("profiler", "the profiler"),
+    ):
+        words.append(f"{text}: {format_ns(seen[name])}" if name in seen else f"{text}: not measured")
+    longest, shortest = max(seen, key=seen.get), min(seen, key=seen.get)
+    kind = "agree" if seen[longest] <= AGREE * seen[shortest] else longest
+    said = [f"One a + b of one element by {'; '.join(words)} ({found.label})."]
+    if kind != "agree":
+        said.append(
+            f"The longest is {significant(seen[longest] / seen[shortest], 2)} times the shortest, of one and the same kernel."
+        )
+    if "pair" in seen and STEADY in race.readings:
+        said.append(
+            f"Behind each other, in a queue that never runs dry, the kernels take {format_ns(race[STEADY])} each: "
+            "the kernel and the step to the next one."
+        )
+    said.append("The profiler reads the kernel's own begin and end; the pair also holds the way of two marks through the queue.")
+    return CLOCK_ANSWERS[kind][1], Sentence(*said, _why(found))
+
+
+def sm_clock(found: Found) -> Sentence:
+    """What the SM clock was after a pause, once settled, and under matrix products."""
+    if found.value is None:
+        return not_measured(found, "the SM clock, idle and busy")
+    n = found.value["numbers"]
+    ramp = "" if n.get("ramp_ms") is None else f" It took {significant(n['ramp_ms'], 2)} ms to get there."
+    words = [
+        f"After {significant(n['idle_s'], 2)} s without work the first kernel saw {_mhz(n['first_mhz'])}, later ones "
+        f"{_mhz(n['settled_mhz'])}.{ramp}",
+        f"Under large matrix products it was {_mhz(n['gemm_mhz'])}.",
+    ]
+    if n.get("smi_idle_mhz") is not None and n.get("smi_busy_mhz") is not None:
+        words.append(f"nvidia-smi reported {_mhz(n['smi_idle_mhz'])} idle and {_mhz(n['smi_busy_mhz'])} busy.")
+    return Sentence(*words, f"({found.label})", _why(found))
+
+
+def _mhz(value: float | None) -> str:
+    return "an unknown clock" if value is None else f"{significant(value, 4)} MHz"
+
+
+def clock_figure(found: Found) -> Picture | None:
+    """The SM clock over time after a pause and under matrix products."""
+    if found.value is None or not found.value["after_idle"]["mhz"]:
+        return None
+    series = {"after a pause": found.value["after_idle"], "under matrix products": found.value["under_gemm"]}
+    return launch_figures.over_time({name: one for name, one in series.items() if one["mhz"]}, found.label)
+
+
+# ------------------------------------------------------------------------------------------------ utilisation and occupancy
+
+WORKLOADS = {
+    "idle": "nothing runs",
+    "one_sm": "one block spins on one SM",
+    "tiny_back_to_back": "tiny kernels, back to back",
+    "tiny_with_10us_host": "tiny kernels, 10 µs of host work between",
+    "tiny_with_100us_host": "tiny kernels, 100 µs of host work between",
+    "tiny_with_1000us_host": "tiny kernels, 1 ms of host work between",
+    "eager_adds": "small eager adds",
+    "gemm": "large matrix products",
+}
+
+
+def _loads(found: Found) -> dict[str, Mapping]:
+    return {} if found.value is None else {row["workload"]: row for row in found.value["rows"]}
+
+
+def one_sm(found: Found) -> tuple[str | None, Sentence]:
+    """(text of the option that was read, sentences): the reading for one block that spins on one SM."""
+    row = _loads(found).get("one_sm")
+    if row is None or row["utilisation"] is None:
+        return None, not_measured(found, "what nvidia-smi reads for one block on one SM")
+    read, sms = row["utilisation"], found.value["sms"]
+    kind = "none" if read < 0.5 else "full" if read > 50 else "share"
+    return ONE_SM_ANSWERS[kind][1], Sentence(
+        f"For one block that spun for {significant(row['seconds'], 2)} s, nvidia-smi read {_percent(read)} utilisation. "
+        f"It ran on {row['sms_used']} of {sms} SMs: {format_share(row['sms_used'], sms)} of the chip ({found.label}).",
+        _why(found),
+    )
+
+
+def _percent(value: float | None) -> str:
+    return "nothing" if value is None else f"{significant(value, 3)} %"
+
+
+def reads_low(found: Found) -> Sentence:
+    """Where the reading was low: how it follows the share of time in which a kernel ran, and what it never follows."""
+    rows = [
+        r
+        for n, r in _loads(found).items()
+        if n.startswith("tiny_") and r["utilisation"] is not None and r["busy_share"] is not None
+    ]
+    if not rows:
+        return not_measured(found, "when the reading is low")
+    words = [
+        f"{WORKLOADS.get(row['workload'], row['what'])}: read {_percent(row['utilisation'])}, "
+        f"with a kernel running {_percent(100 * row['busy_share'])} of the time"
+        for row in sorted(rows, key=lambda r: -r["utilisation"])
+    ]
+    low, high = (f(rows, key=lambda r: r["utilisation"]) for f in (min, max))
+    end = (
+        "All of these are bound by launches; only where the host leaves long holes does the reading fall."
+        if high["utilisation"] > 50 > low["utilisation"]
+        else "In this run the reading did not tell these programs apart."
+    )
+    return Sentence(f"{'. '.join(word[0].upper() + word[1:] for word in words)} ({found.label}).", end)
+
+
+def utilisation_figure(found: Found) -> Picture | None:
+    """For each workload what nvidia-smi read, the share of time with a kernel, and the share of SMs in use."""
+    rows = [row for row in _loads(found).values() if row["utilisation"] is not None]
+    return launch_figures.utilisation(rows, WORKLOADS, found.value["sms"], found.label) if rows else None
+
+
+def occupancy(found: Found) -> Sentence:
+    """What an add of one element fills of the chip, beside the largest kernel of the table."""
+    if found.value is None or not found.value["kernels"]:
+        return not_measured(found, "how much of the chip a kernel fills")
+    kernels, sms = found.value["kernels"], found.value["sms"]
+    small, large = (f(kernels, key=lambda k: k["blocks"] * k["threads"]) for f in (min, max))
+    return Sentence(
+        *(
+            f"{one['what']} ran as {one['blocks']:,} {'block' if one['blocks'] == 1 else 'blocks'} of {one['threads']:,} threads. "
+            f"{sms} SMs hold {found.value['max_warps_per_sm']} warps each: {_share_of_warps(one, found.value)} of the room."
+            for one in ([small] if small is large else [small, large])
+        ),
+        f"({found.label})",
+        _why(found),
+    )
+
+
+def _share_of_warps(kernel: Mapping, part: Mapping) -> str:
+    warps = kernel["blocks"] * -(-kernel["threads"] // 32)
+    room = part["sms"] * part["max_warps_per_sm"]
+    return format_share(min(warps, room), room)
+
+
+def occupancy_table(found: Found) -> Table | None:
+    """Each kernel: its grid, the warps that it brings for an SM, the share of the warps that fit, and its time."""
+    if found.value is None or not found.value["kernels"]:
+        return None
+    rows = [
+        {
+            "kernel": one["what"],
+            "blocks": one["blocks"],
+            "threads": one["threads"],
+            "fills": _share_of_warps(one, found.value),
+            "us": _us(one["us"]),
+        }
+        for one in found.value["kernels"]
+    ]
+    columns = {"kernel": "op", "blocks": "blocks", "threads": "threads a block", "fills": "of the warps that fit", "us": "time"}
+    note = "More warps than fit run in waves. The share counts warps that are there, and not how well they work"
+    return Table(rows, columns, "How much of the chip a kernel fills", [found.label, note])
+
+
+# ------------------------------------------------------------------------------------------------ hidden waits
+
+
+def read_outs(traced: Mapping[str, Dispatch]) -> dict[str, list[str]]:
+    """Line → the ops in it that hand a value, or a shape that depends on values, to the host."""
+    return {line: [op.name for op in d.ops if op.name.startswith(READS)] for line, d in traced.items()}
+
+
+def waiting(found: Found, traced: Mapping[str, Dispatch]) -> tuple[str, Sentence]:
+    """(text of the option that was seen, sentences): which lines make the host wait, by the GPU's timeline or by their ops."""
+    asked = [line for line, ops in read_outs(traced).items() if ops]
+    if found.value is None:
+        waits = asked
+        said = f"By their ops, these lines hand a value to the host: {', '.join(asked) or 'none'}. On a GPU each of them waits."
+        missing = str(not_measured(found, "how long each of them waits"))
+    else:
+        rows = found.value["rows"]
+        waits = [row["code"] for row in rows if row["waits"]]
+        said = f"On the timeline ({found.label}) the host waited in {_join(waits) or 'no line'}; " + (
+            f"not in {_join([row['code'] for row in rows if not row['waits']]) or 'any other'}."
+        )
+        dearest = max(rows, key=lambda row: row["step_us"])
+        base = min(rows, key=lambda row: row["step_us"])
+        missing = (
+            f"A step took {_us(base['step_us'])} with {base['code']} and {_us(dearest['step_us'])} with {dearest['code']}; "
+            f"the device stood idle for {_us(base['idle_us'])} and {_us(dearest['idle_us'])} of it. {_why(found)}"
+        )
+    lines = len(traced) if found.value is None else len(found.value["rows"])
+    kind = "none" if not waits else "all" if len(waits) == lines else "item" if _only_item(waits) else "several"
+    return WAITING_ANSWERS[kind][1], Sentence(said, missing)
+
+
+def _only_item(waits: Sequence[str]) -> bool:
+    return all(".item()" in code for code in waits)
+
+
+def _join(words: Sequence[str]) -> str:
+    return ", ".join(words)
+
+
+def waits_table(found: Found, traced: Mapping[str, Dispatch]) -> Table:
+    """Each line with the op that hands a value to the host, as this torch runs it."""
+    rows = [
+        {"line": line, "op": ", ".join(dict.fromkeys(ops)) or "none", "ops": len(traced[line].ops)}
+        for line, ops in read_outs(traced).items()
+    ]
+    columns = {"line": "line", "op": "ops that hand a value to the host", "ops": "ops in all"}
+    note = "Seen here, op by op. x.tolist() and x.numpy() read memory without an op, so they are not seen in this way"
+    return Table(rows, columns, f"What stands behind a line ({next(iter(traced.values())).device})", [note])
+
+
+def syncs_table(found: Found) -> Table | None:
+    """Each line in a training step: the calls of the runtime that wait, the time in them, and the device's idle time."""
+    if found.value is None:
+        return None
+    rows = [
+        {
+            "code": row["code"],
+            "calls": ", ".join(f"{name} {significant(float(n), 2)}×" for name, n in row["syncs"].items()) or "none",
+            "wait": _us(row["sync_us"]),
+            "idle": _us(row["idle_us"]),
+            "step": _us(row["step_us"]),
+            "warned": row["warned"],
+        }
+        for row in found.value["rows"]
+    ]
+    columns = {
+        "code": "line in the step",
+        "calls": "waiting calls a step",
+        "wait": "time in them",
+        "idle": "device idle",
+        "step": "step",
+        "warned": "torch warns",
+    }
+    note = (
+        "torch warns: in torch.cuda.set_sync_debug_mode('warn'). The profiler stretches times: compare them with each other only"
+    )
+    return Table(rows, columns, "Hidden waits, found in a timeline", [found.label, note])
+
+
+def sync_figures(found: Found) -> list[Picture]:
+    """The same steps without and with a line that waits, as two lanes."""
+    if found.value is None:
+        return []
+    return [
+        launch_figures.profiled(one, f"Steps with {name}" if name != "none" else "Steps without a line that waits", found.label)
+        for name, one in found.value.get("timelines", {}).items()
+    ]
+
+
+# ------------------------------------------------------------------------------------------------ deeper
+
+
+def threads(found: Found) -> tuple[str | None, Sentence]:
+    """(text of the option that was measured, sentences): an add in one Python thread of two, against alone."""
+    if found.value is None:
+        return None, not_measured(found, "two Python threads")
+    n = found.value["numbers"]
+    kind = "more" if n["ratio"] > OTHER_WAY else "less" if n["ratio"] < 1 / OTHER_WAY else "same"
+    return THREAD_ANSWERS[kind][1], Sentence(
+        f"Alone, an add took {format_ns(n['alone_ns'])}. With a second thread that adds as well, each add took "
+        f"{format_ns(n['together_ns'])}: {significant(n['ratio'], 3)} times as long ({found.label}).",
+        "Two threads at twice the price get no more done than one." if n["ratio"] >= 2 else "",
+    )
+
+
+def threads_table(found: Found) -> Table | None:
+    """An op alone and beside a second thread that runs the same, by mode."""
+    if found.value is None:
+        return None
+    rows = [
+        {
+            "mode": row["mode"],
+            "alone": format_ns(row["alone_ns"]),
+            "two": format_ns(row["two_threads_ns"]),
+            "ratio": f"{significant(row['ratio'], 3)} ×",
+        }
+        for row in found.value["rows"]
+    ]
+    columns = {"mode": "what runs", "alone": "alone", "two": "in each of two threads", "ratio": "two over one"}
+    return Table(rows, columns, "Two Python threads", [found.label])
+
+
+def openmp(found: Found) -> Sentence:
+    """What it costs on a CPU to wake a second thread, by the largest op that one thread runs and the smallest that two share."""
+    if found.value is None:
+        return not_measured(found, "what waking a thread costs")
+    race, n = found.value["race"], found.value
+    below, above = (race[f"{n[key]:,} elements"] for key in ("below", "above"))
+    difference = race.difference(f"{n['below']:,} elements", f"{n['above']:,} elements")
+    words = [
+        f"{n['below']:,} elements took {format_ns(below)} on one thread, {n['above']:,} on {n['threads']} {format_ns(above)}."
+    ]
+    if not difference.seen:
+        words.append("No difference seen: what the second thread saves and what waking it costs cancel here.")
+    elif difference.ns > 0:
+        words.append("One element more made the add dearer: the second thread costs more than it saves.")
+    else:
+        words.append("One element more made the add cheaper: the second thread is worth its launch.")
+    return Sentence(*words, f"({found.label})")
+
+
+def first_calls(found: Found) -> Sentence:
+    """The dearest first call, beside the warm price of the same thing where both were taken."""
+    if found.value is None:
+        return not_measured(found, "what first calls cost on a GPU")
+    steps = found.value["steps"]
+    dearest = max((step for step in steps if step[0] != "import torch"), key=lambda step: step[1])
+    return Sentence(f"The dearest first call was “{dearest[0]}” with {format_time(dearest[1])} ({found.label}).")
+
+
+def first_table(found: Found) -> Table | None:
+    """What a fresh process pays, in its order."""
+    if found.value is None:
+        return None
+    rows = [{"step": name, "took": format_time(ns)} for name, ns in found.value["steps"]]
+    return Table(rows, {"step": "in this order", "took": "took"}, "First calls of a fresh process", [found.label])
+
+
+# ------------------------------------------------------------------------------------------------ the numbers that are judged
+
+
+def judged(found: Found, fast: Mapping, slow: Mapping, waited: Mapping) -> dict:
+    """The lanes' numbers for `expect`, ns: of the GPU that was measured here, else of the simulated queue's three cases.
+
+    A recording is never judged as if it had run here.
+    """
+    here = found.live and found.value is not None
+    cases = found.value if here else {"fast": fast, "slow": slow, "synchronised": waited}
+    slow, fast, waited = cases["slow"], cases["fast"], cases["synchronised"]
+    full = slow["numbers"]["host_full_us"]
+    late = sum(
+        began < called
+        for one in (fast, slow, waited)
+        for called, began in zip(one["points"]["host_start_ns"], one["points"]["start_ns"], strict=True)
+    )
+    return {
+        "device": "cuda" if here else "simulated",
+        "ahead": 1e3 * slow["numbers"]["host_ahead_us"],
+        "kernel": 1e3 * slow["numbers"]["kernel_us"],
+        "full": NotMeasured("the queue never filled") if full is None else 1e3 * full,
+        "waited step": 1e3 * waited["numbers"]["span_us"] / waited["n"],
+        "fast step": 1e3 * fast["numbers"]["span_us"] / fast["n"],
+        "fast launch": 1e3 * fast["numbers"]["host_ahead_us"],
+        "kernels before their launch": late,
+    }
+
+
+def judged_lines(traced: Mapping[str, Dispatch]) -> dict:
+    """For `expect`: how many of the lines that ask for a value, and of those that do not, ran an op that hands one over."""
+    reads = read_outs(traced)
+    return {
+        "device": next(iter(traced.values())).device,
+        "asking": len(ASKING),
+        "asking seen": sum(bool(reads[line]) for line in ASKING),
+        "quiet seen": sum(bool(reads[line]) for line in QUIET),
+    }
+
+
+# ------------------------------------------------------------------------------------------------ the end
+
+
+def verdicts(device: str, found: Mapping[str, Found]) -> Table:
+    """The claims of this lesson: yours (the parts `found` live, by name), recorded, cited, the verdict with its sentence."""
+    from utils.measure import machine
+
+    live = {name: one.value for name, one in found.items() if one.live and one.value is not None}
+    yours = studies.live("launch", device, machine.fingerprint(), live) if live else None
+    rows = ledger.verdict_table("launch", yours=yours)
+    best = studies.best("launch", "cuda")
+    columns = {
+        "id": "claim",
+        "claim": "what is claimed",
+        "yours": "yours",
+        "recorded": "recorded",
+        "cited": "cited",
+        "verdict": "verdict",
+        "sentence": "because",
+    }
+    return Table(rows, columns, "Claims and verdicts", [best.label() if best else "Recorded: no GPU has been recorded yet"])
+
+
+TRANSFER_LAUNCHES, TRANSFER_KERNEL_US = 200, 3.0
+
+
+def own_price(race: Race) -> Sentence:
+    """The reader's own host price of one add, for the transfer item."""
+    name = race.control[0]
+    return Sentence(f"On this machine one {name} takes the host {format_ns(race[name])}, hot and alone.")
+
+
+def transfer(mine_us: float | None, race: Race) -> Sentence | Table:
+    """The reader's guess of 200 launches of 3 µs kernels at their own host price, beside what the model of the sliders gives."""
+    if mine_us is None:
+        return Sentence(
+            f"Nothing predicted yet: write what {TRANSFER_LAUNCHES} launches take in all, in µs, mine = …, and run this cell again."
+        )
+    price = race[race.control[0]].ns * 1e-3
+    lanes = queue_explorer.simulate(price, TRANSFER_KERNEL_US, launches=TRANSFER_LAUNCHES)
+    waited = queue_explorer.simulate(price, TRANSFER_KERNEL_US, sync_every=10, launches=TRANSFER_LAUNCHES)
+    near = abs(mine_us - lanes.end) <= 0.1 * lanes.end
+    rule = TRANSFER_LAUNCHES * max(price, TRANSFER_KERNEL_US)
+    rows = [
+        {"what": "you", "us": _us(mine_us)},
+        {"what": "launches × the larger of host price and kernel", "us": _us(rule)},
+        {"what": "the simulated queue", "us": _us(lanes.end)},
+        {"what": "the same, with a wait after every 10 launches", "us": _us(waited.end)},
+    ]
+    notes = [
+        "Near enough: within 10 %." if near else "More than 10 % off: which of the two lanes did you count?",
+        queue_explorer.LABEL,
+    ]
+    caption = f"{TRANSFER_LAUNCHES} launches of kernels of {significant(TRANSFER_KERNEL_US, 2)} µs, host price {_us(price)}"
+    return Table(rows, {"what": "whose", "us": "in all"}, caption, notes)

@@ -209,6 +209,69 @@ def take_back(library) -> None:
     library._destroy()
 
 
+# ------------------------------------------------------------------ lesson 02: layers
+# torch._C._disabled_torch_function_impl: what torch's documentation gives a subclass that hooks in below __torch_function__,
+# torch 1.13 to 2.13 at least. torch._dynamo.backends.common.aot_autograd and functorch.compile.make_boxed_func: what it gives
+# for a backend of one's own, torch 2.0 to 2.13 at least. Probe: the calls themselves. Fallback of the first: a function that
+# calls the original; of the second: none, the cell says that it cannot compile.
+
+
+def no_torch_function():
+    """What a subclass sets as __torch_function__ to be met by the dispatcher first."""
+    import torch
+
+    found = getattr(torch._C, "_disabled_torch_function_impl", None)
+    return found or classmethod(lambda cls, function, types, args=(), kwargs=None: function(*args, **(kwargs or {})))
+
+
+def dispatch_mode() -> type:
+    """TorchDispatchMode, which torch documents and keeps in a module with an underscore (1.13 to 2.13 at least)."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    return TorchDispatchMode
+
+
+def fake_mode():
+    """A FakeTensorMode: tensors that have all but data (torch 2.0 to 2.13 at least)."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    return FakeTensorMode()
+
+
+def wrapper_around(kind: type, inner):
+    """A tensor of the subclass `kind` that looks like `inner` and has no memory of its own (torch 1.11 to 2.13 at least)."""
+    import torch
+
+    return torch.Tensor._make_wrapper_subclass(kind, inner.shape, strides=inner.stride(), dtype=inner.dtype, device=inner.device)
+
+
+def over_all(function, nested):
+    """`function` of everything in nested tuples, lists and dicts (torch.utils._pytree, torch 1.8 to 2.13 at least)."""
+    from torch.utils._pytree import tree_map
+
+    return tree_map(function, nested)
+
+
+def graph_backend(ops: list[str], run):
+    """A backend for torch.compile: forward graphs are written down into `ops` and run as `run(module, *arguments)`, by Python.
+
+    RuntimeError where torch lost what it is built of.
+    """
+    import torch
+
+    try:
+        from functorch.compile import make_boxed_func
+        from torch._dynamo.backends.common import aot_autograd
+    except ImportError as error:
+        raise RuntimeError(f"torch {torch.__version__} lets no backend be made as before: {error}") from error
+
+    def forward(module, inputs):
+        ops[:] = [str(n.target).removeprefix("aten.").removesuffix(".default") for n in module.graph.nodes if n.op == "call_function"]
+        return make_boxed_func(lambda *arguments: run(module, *arguments))
+
+    return aot_autograd(fw_compiler=forward, bw_compiler=lambda module, inputs: make_boxed_func(module.forward))
+
+
 # ------------------------------------------------------------------ trace: the schema of an overload
 # OpOverload._schema: torch 1.12 to 2.13 at least. Probe: `has_schema()`. Fallback: the overload's own name, "aten.add.Tensor".
 
@@ -351,7 +414,7 @@ def has_aot_backend() -> bool:
 
 
 def aot_backend(graphs: dict):
-    """A backend for torch.compile that runs the traced graphs as they are and puts them into `graphs`, "forward" and "backward"."""
+    """A backend for torch.compile that runs the traced graphs as they are, and puts them into `graphs` by pass."""
     if not has_aot_backend():
         return "aot_eager"
     from functorch.compile import make_boxed_func

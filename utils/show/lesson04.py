@@ -64,7 +64,7 @@ WHY = {
     "launch.full": "The queue is finite. Who launches into a full one waits for a place, so for a kernel to end.",
     "launch.pace": "Host and device work side by side. The slower of the two sets the pace, and the other one waits.",
     "launch.share": "The launch is one stage of the op; the path to it is the rest.",
-    "launch.clocks": "Each clock starts and stops elsewhere: at the kernel's edges, at marks in the queue, or at the next kernel.",
+    "launch.clocks": "Each clock starts and stops elsewhere: at the kernel's edges, at marks in the queue, at the next kernel.",
     "launch.one_sm": "The reading counts time in which some kernel was there, and not how much of the chip it used.",
     "launch.waiting": "Python needs the value now, and the value is at the end of the queue.",
     "launch.threads": "Both threads want Python's lock for most of an op, and hand it to each other.",
@@ -396,8 +396,8 @@ def occupancy(found: Found) -> Sentence:
     small, large = (f(kernels, key=lambda k: k["blocks"] * k["threads"]) for f in (min, max))
     return Sentence(
         *(
-            f"{one['what']} ran as {one['blocks']:,} {'block' if one['blocks'] == 1 else 'blocks'} of {one['threads']:,} threads. "
-            f"{sms} SMs hold {found.value['max_warps_per_sm']} warps each: {_share_of_warps(one, found.value)} of the room."
+            f"{sms} SMs hold {found.value['max_warps_per_sm']} warps each: {_share_of_warps(one, found.value)} filled."
+            f"{sms} SMs hold {found.value['max_warps_per_sm']} warps each: it fills {_share_of_warps(one, found.value)}."
             for one in ([small] if small is large else [small, large])
         ),
         f"({found.label})",
@@ -665,7 +665,7 @@ def transfer(mine_us: float | None, race: Race) -> Sentence | Table:
     """The reader's guess of 200 launches of 3 µs kernels at their own host price, beside what the model of the sliders gives."""
     if mine_us is None:
         return Sentence(
-            f"Nothing predicted yet: write what {TRANSFER_LAUNCHES} launches take in all, in µs, mine = …, and run this cell again."
+            f"Nothing predicted yet: write what {TRANSFER_LAUNCHES} launches take in µs, mine = …, and run this cell again."
         )
     price = race[race.control[0]].ns * 1e-3
     lanes = queue_explorer.simulate(price, TRANSFER_KERNEL_US, launches=TRANSFER_LAUNCHES)

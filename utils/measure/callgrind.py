@@ -55,7 +55,7 @@ class Statement:
     setup: str
     plants: tuple[tuple[str, int], ...] = ()
     teardown: str = ""
-    most_rounds: int = ROUNDS
+    most_rounds: int | None = None
 
     @property
     def counted(self) -> tuple[str, ...]:
@@ -64,7 +64,8 @@ class Statement:
 
     @property
     def rounds(self) -> int:
-        return min(self.most_rounds, ROUNDS_WITH_PLANTS if self.plants else ROUNDS)
+        usual = ROUNDS_WITH_PLANTS if self.plants else ROUNDS
+        return min(usual, self.most_rounds or usual)
 
 
 def missing() -> str:

@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from utils.measure import seams, statements
+from utils.measure.key_sets import KeySets, TableRow, key_sets, table
 
 
 @dataclass(frozen=True)
@@ -49,31 +50,6 @@ class Overload:
     schema: str
     chosen: bool
     why: str
-
-
-@dataclass(frozen=True)
-class KeySets:
-    """How one op's key is found: the union of the arguments' sets, plus and minus what the thread includes and excludes,
-    minus the keys at which the op falls through (`masked`); `highest` is the key of the highest priority in `final`."""
-
-    arguments: dict[str, tuple[str, ...]]
-    union: tuple[str, ...]
-    included: tuple[str, ...]
-    excluded: tuple[str, ...]
-    with_thread: tuple[str, ...]
-    masked: tuple[str, ...]
-    final: tuple[str, ...]
-    highest: str
-
-
-@dataclass(frozen=True)
-class TableRow:
-    """One row of an op's dispatch table: which kernel stands at a key, what kind it is, and where it was registered."""
-
-    key: str
-    kind: str
-    registered_at: str
-    fallthrough: bool
 
 
 @dataclass(frozen=True)
@@ -145,11 +121,11 @@ def dispatch_trace(expression: str, *, grad: bool = False, arguments: dict | Non
     missing += [f"torch {torch.__version__} no longer has {name}: no key sets, no table" for name in gone]
     readable = not gone and bool(op)
     tensors = {name: value for name, value in given.items() if isinstance(value, torch.Tensor)}
-    table = _table(op) if readable else ()
+    rows = table(op) if readable else ()
     holder = statements.evaluate(statements.module(expression) or "torch.ones(1)", {})
     type_error, signatures = _signatures(holder, method) if tensors else ("", ())
     sets = {name: seams.key_set(value) for name, value in tensors.items()} if readable else {}
-    everything = [row.key for row in table]
+    everything = [row.key for row in rows]
     promoted, promotion = _promotion(expression, tensors, given, result)
     return Dispatch(
         expression=statements.normal(expression),
@@ -176,11 +152,16 @@ def dispatch_trace(expression: str, *, grad: bool = False, arguments: dict | Non
         result_dtype=_dtype(result) if isinstance(result, torch.Tensor) else type(result).__name__,
         promoted=promoted,
         promotion=promotion,
-        keys=_key_sets(op, sets, table)[0] if readable and sets else None,
-        table=table,
+        keys=key_sets(op, sets, rows)[0] if readable and sets else None,
+        table=rows,
         hops=tuple(_hops(ops, sets)) if readable and sets else (),
         missing=tuple(missing),
     )
+
+
+def looks(tensor) -> str:
+    """What can be said of a tensor without its data: "shape (1,), float32, cpu"."""
+    return f"shape {tuple(tensor.shape)}, {_dtype(tensor)}, {tensor.device.type}"
 
 
 def _dtype(tensor) -> str:
@@ -326,52 +307,7 @@ def _promotion(expression: str, tensors: dict, given: dict, result) -> tuple[str
     )
 
 
-# ------------------------------------------------------------------------------------------------ keys and tables
-
-
-def _table(op: str) -> tuple[TableRow, ...]:
-    """The op's dispatch table, lowest priority first; empty for an op that the dispatcher does not know."""
-    try:
-        text = seams.dispatch_table(op)
-    except RuntimeError:
-        return ()
-    rows = []
-    for line in text.splitlines():
-        found = re.match(r"(\w+): (fallthrough )?registered at (.*) \[([^\]]+)\]$", line)
-        if found:
-            key, through, place, kind = found.groups()
-            rows.append(TableRow(key, kind, re.sub(r"^.*/", "", place), bool(through)))
-    return tuple(rows)
-
-
-def _key_sets(op: str, sets: dict, table: tuple[TableRow, ...]) -> tuple[KeySets, object]:
-    """(the key sets of one op in words, the final set itself)."""
-    everything = [row.key for row in table]
-    through = {row.key for row in table if row.fallthrough}
-
-    def named(keys) -> tuple[str, ...]:
-        return seams.keys_among(keys, everything)
-
-    union = None
-    for keys in sets.values():
-        union = keys if union is None else union | keys
-    included, excluded = seams.thread_key_sets()
-    with_thread = (union | included) - excluded
-    masked = tuple(key for key in named(with_thread) if key in through)
-    final = with_thread
-    for key in masked:
-        final = seams.without_key(final, key)
-    words = KeySets(
-        arguments={name: named(keys) for name, keys in sets.items()},
-        union=named(union),
-        included=named(included),
-        excluded=named(excluded),
-        with_thread=named(with_thread),
-        masked=masked,
-        final=named(final),
-        highest=final.highestPriorityTypeId().name,
-    )
-    return words, final
+# ------------------------------------------------------------------------------------------------ hops
 
 
 def _hops(ops: tuple[OpRun, ...], sets: dict) -> Iterator[Hop]:
@@ -383,19 +319,19 @@ def _hops(ops: tuple[OpRun, ...], sets: dict) -> Iterator[Hop]:
     for op in ops:
         if op.depth > open_depth:
             continue
-        table = _table(op.name)
-        if not table:
+        known = table(op.name)
+        if not known:
             continue
-        rows = {row.key: row for row in table}
-        _, keys = _key_sets(op.name, sets, table)
-        key = keys.highestPriorityTypeId().name
+        rows = {row.key: row for row in known}
+        _, keys = key_sets(op.name, sets, known)
+        key = seams.highest_key(keys)
         if key not in rows:
             continue
         open_depth = op.depth + 1 if rows[key].kind == "math kernel" else op.depth
         yield Hop(op.name, key, rows[key].kind, rows[key].registered_at)
         while rows[key].kind == "autograd kernel" or key == "ADInplaceOrView":  # both re-dispatch to what is below them
             keys = seams.keys_below(keys, key)
-            key = keys.highestPriorityTypeId().name
+            key = seams.highest_key(keys)
             if key not in rows:
                 break
             yield Hop(op.name, key, rows[key].kind, rows[key].registered_at)

@@ -92,9 +92,10 @@ def valgrind_dump() -> None:
 
 # ------------------------------------------------------------------ trace: the dispatcher's key sets and tables
 # torch._C._dispatch_keys, _dispatch_tls_local_include_set, _dispatch_tls_local_exclude_set, _dispatch_dump_table,
-# _dispatch_keyset_full_after, DispatchKey, _dispatch_dump (registrations, aliases among them): torch 1.13 to 2.13 at least. Probe: `has_dispatcher()`. Fallback: none; the trace
-# names what is gone (`dispatcher_missing`) and leaves those rows out. Key sets are combined by `|`, `&` and `-` only: their
-# printed form leaves out the per-backend keys of a functionality (inference mode's exclusion of AutogradCPU).
+# _dispatch_keyset_full_after, DispatchKey, _dispatch_dump (registrations, aliases among them): torch 1.13 to 2.13 at least.
+# Probe: `has_dispatcher()`. Fallback: none; the trace names what is gone (`dispatcher_missing`) and leaves those rows out. Key
+# sets are combined by `|`, `&` and `-` only: their printed form leaves out the per-backend keys of a functionality (inference
+# mode's exclusion of AutogradCPU).
 
 _DISPATCHER = (
     "_dispatch_keys",
@@ -174,10 +175,11 @@ def keys_below(keys, name: str):
     return keys & torch._C._dispatch_keyset_full_after(getattr(torch._C.DispatchKey, name))
 
 
-# ------------------------------------------------------------------ lesson 02: a witness at a key of an op that is there already
+# ------------------------------------------------------------------ lesson 02: a witness at a key of an op that is there
 # torch.library.Library._destroy (takes back what a Library registered), OpOverload.redispatch, `with_keyset=True` and
-# `allow_override=True` of Library.impl: torch 2.4 (redispatch 2.1) to 2.13 at least. _dispatch_get_computed_kernel_for_dispatch_key
-# with `call_boxed` (the kernel that stood there, callable while an override stands): torch 2.8 to 2.13 at least.
+# `allow_override=True` of Library.impl: torch 2.4 (redispatch 2.1) to 2.13 at least.
+# _dispatch_get_computed_kernel_for_dispatch_key with `call_boxed` (the kernel that stood there, callable while an override
+# stands): torch 2.8 to 2.13 at least.
 # Probe: `has_witness()`. Fallback: none; what ran is then told by torch's own observer, without the keys.
 
 
@@ -266,7 +268,9 @@ def graph_backend(ops: list[str], run):
         raise RuntimeError(f"torch {torch.__version__} lets no backend be made as before: {error}") from error
 
     def forward(module, inputs):
-        ops[:] = [str(n.target).removeprefix("aten.").removesuffix(".default") for n in module.graph.nodes if n.op == "call_function"]
+        ops[:] = [
+            str(n.target).removeprefix("aten.").removesuffix(".default") for n in module.graph.nodes if n.op == "call_function"
+        ]
         return make_boxed_func(lambda *arguments: run(module, *arguments))
 
     return aot_autograd(fw_compiler=forward, bw_compiler=lambda module, inputs: make_boxed_func(module.forward))

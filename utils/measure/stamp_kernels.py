@@ -170,7 +170,7 @@ class Kernel:
 
 def _check(error: int) -> None:
     if error:
-        raise MeasurementError(f"the CUDA driver refused a launch (error {error})")
+        raise MeasurementError(f"the CUDA driver refused a kernel (error {error})")
 
 
 class Launcher:
@@ -188,8 +188,8 @@ class Launcher:
         torch.cuda.synchronize()  # makes the context current on this thread, which the driver's launch needs
         self._torch = torch
         try:
-            driver = ctypes.CDLL("libcuda.so.1")
-            self._launch, self._wait = (ctypes.cast(getattr(driver, n), ctypes.c_void_p).value for n in _DRIVER)
+            self._driver = ctypes.CDLL("libcuda.so.1")
+            self._launch, self._wait = (ctypes.cast(getattr(self._driver, n), ctypes.c_void_p).value for n in _DRIVER)
         except (OSError, AttributeError) as error:
             raise MeasurementError(f"the CUDA driver's library cannot be called here: {error}") from None
         self._compiled: dict[str, object] = {}
@@ -197,18 +197,23 @@ class Launcher:
     def compiled(self, name: str):
         """torch's callable for the kernel `name` of SOURCES: launching it from Python is one of the prices."""
         if name not in self._compiled:
-            self._compiled[name] = seams.cuda_kernel(_TIMER + SOURCES[name], name)
+            try:
+                self._compiled[name] = seams.cuda_kernel(_TIMER + SOURCES[name], name)
+            except Exception as error:  # NVRTC, its library, the toolkit's headers: each fails in its own way
+                said = " ".join(str(error).split())[:200]
+                raise MeasurementError(f"the kernel {name!r} cannot be compiled at run time here: {said}") from None
         return self._compiled[name]
+
+    def _handle(self, name: str) -> int:
+        try:
+            return seams.cuda_kernel_handle(self.compiled(name))
+        except RuntimeError as error:
+            raise MeasurementError(str(error)) from None
 
     def kernel(self, name: str, *arguments, row: int | None = None, blocks: int = 1, threads: int = 1, stream: int = 0) -> Kernel:
         """The kernel `name` with its arguments, on the legacy default stream (torch's own) unless `stream` is given."""
-        try:
-            function = seams.cuda_kernel_handle(self.compiled(name))
-        except Exception as error:  # NVRTC, its library, the toolkit's headers: each fails in its own way
-            said = " ".join(str(error).split())[:200]
-            raise MeasurementError(f"the kernel {name!r} cannot be compiled at run time here: {said}") from None
         return Kernel(
-            function,
+            self._handle(name),
             arguments,
             launch=self._launch,
             wait=self._wait,
@@ -229,6 +234,13 @@ class Launcher:
         if bool((buffer == -1).any()):
             raise MeasurementError("a kernel left part of its stamps unwritten")
         return buffer.tolist()
+
+    def blocks_that_fit(self, name: str, threads: int) -> int:
+        """How many blocks of so many threads one SM can hold of this kernel, by the driver's own calculation."""
+        out = ctypes.c_int(0)
+        fit = self._driver.cuOccupancyMaxActiveBlocksPerMultiprocessor
+        _check(fit(ctypes.byref(out), ctypes.c_void_p(self._handle(name)), ctypes.c_int(threads), ctypes.c_size_t(0)))
+        return out.value
 
     def timer_resolution_ns(self) -> int:
         """The smallest step that the device's clock was seen to make, ns (32 on Hopper, about 1,000 on older parts)."""

@@ -1,0 +1,34 @@
+"""The study "launch": what a launch costs and hides; its PARTS, each measured by a room of its own.
+
+Every part gives a Race (ns) or plain data, and raises MeasurementError, in words, where it cannot be measured.
+"""
+
+from __future__ import annotations
+
+from utils.measure.first_gpu_calls import first_calls
+from utils.measure.gil_threads import gil_threads
+from utils.measure.hidden_syncs import hidden_syncs
+from utils.measure.launch_floor import floor
+from utils.measure.occupancy import occupancy
+from utils.measure.openmp_cost import openmp
+from utils.measure.queue_lanes import lanes, simulated_lanes
+from utils.measure.sm_clock import sm_clock
+from utils.measure.small_kernel import small_kernel
+from utils.measure.study import Part
+from utils.measure.utilisation import utilisation
+
+__all__ = ["PARTS", "simulated_lanes"]
+
+GPU, CPU = ("cuda",), ("cpu",)
+PARTS: dict[str, Part] = {
+    "lanes": Part(lanes, GPU),
+    "floor": Part(floor, GPU, 1.5),
+    "small_kernel": Part(small_kernel, GPU, 3.0),
+    "sm_clock": Part(sm_clock, GPU),
+    "utilisation": Part(utilisation, GPU, 3.0),
+    "occupancy": Part(occupancy, GPU),
+    "hidden_syncs": Part(hidden_syncs, GPU, 1.5),
+    "first_calls": Part(first_calls, (*CPU, *GPU)),
+    "openmp": Part(openmp, CPU),
+    "gil_threads": Part(gil_threads, (*CPU, *GPU)),
+}

@@ -1,0 +1,146 @@
+"""Small programs under the profiler, each in a process of its own, and the events that the profiler wrote of them.
+
+Once CUPTI runs in a process, all its later launches are slower: so the caller's process never profiles. `PROGRAMS` are what
+can be run; each marks its segments with `record_function`, and `inside` finds what happened in one.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from utils.measure import children
+from utils.measure.device_clock import MeasurementError
+
+Progress = Callable[[float, str], None]
+KEPT = ("cpu_op", "cuda_runtime", "cuda_driver", "kernel", "gpu_memcpy", "gpu_memset", "user_annotation")
+ARGS = (
+    "correlation",
+    "grid",
+    "block",
+    "blocks per SM",
+    "warps per SM",
+    "est. achieved occupancy %",
+    "registers per thread",
+    "shared memory",
+    "bytes",
+)
+ADDS = 200
+
+
+def events(program: str, progress: Progress | None = None) -> list[dict]:
+    """The events ("ph": "X", times in µs) of one of `PROGRAMS`, profiled in a fresh process; about 10 s.
+
+    Raises KeyError for another program, MeasurementError, in words, without CUDA or when that process fails.
+    """
+    import torch
+
+    if program not in PROGRAMS:
+        raise KeyError(f"there is no program {program!r} to profile; there are {', '.join(PROGRAMS)}")
+    if not torch.cuda.is_available():
+        raise MeasurementError("no CUDA device here, so there is nothing to profile: the recordings hold a GPU's timeline")
+    try:
+        return children.in_child("utils.measure.profiled", (program,), progress or (lambda done, text: None))["events"]
+    except RuntimeError as error:
+        raise MeasurementError(f"the profiled process failed: {error}") from None
+
+
+def inside(found: Iterable[dict], segment: str) -> list[dict]:
+    """The events that began within the segment of this mark, in the order of their begin; the mark itself comes first.
+
+    A kernel that the segment launched and that ended later is in it; `timeline.join` follows launches by their number instead.
+    Raises MeasurementError when the mark is not there.
+    """
+    whole = [e for e in found if e.get("cat") in KEPT]
+    marks = [e for e in whole if e["cat"] == "user_annotation" and e["name"] == segment]
+    if not marks:
+        raise MeasurementError(f"the profiler's trace holds no segment {segment!r}")
+    mark = marks[-1]
+    begin, end = float(mark["ts"]), float(mark["ts"]) + float(mark["dur"])
+    there = [e for e in whole if e is not mark and e["cat"] != "user_annotation" and begin <= float(e["ts"]) <= end]
+    return [mark, *sorted(there, key=lambda e: float(e["ts"]))]
+
+
+# ------------------------------------------------------------------------------------------------ the other end
+
+
+def _adds(run: Callable[[str, Callable], None]) -> None:
+    """One element, as often as `small_kernel` asks: the kernel's length by the profiler."""
+    import torch
+
+    a, b = (torch.randn(1, device="cuda") for _ in range(2))
+
+    def many() -> None:
+        for _ in range(ADDS):
+            c = a + b
+        del c
+
+    run("adds", many)
+
+
+def _shapes(run: Callable[[str, Callable], None]) -> None:
+    """Ops of several sizes, for how many blocks and warps each gives to the device."""
+    from utils.measure.occupancy import works
+
+    for name, work in works().items():
+        run(name, work)
+
+
+def _steps(run: Callable[[str, Callable], None]) -> None:
+    """Training steps, each with another line in it that may wait for the device."""
+    from utils.measure.hidden_syncs import variants
+
+    for name, work in variants().items():
+        run(name, work)
+
+
+PROGRAMS: dict[str, Callable] = {"adds": _adds, "shapes": _shapes, "steps": _steps}
+
+
+def profile_here(program: str) -> list[dict]:
+    """Run the program once to warm up and once under the profiler, in this process. Its events, each with what is used of it."""
+    import torch
+    from torch.profiler import ProfilerActivity, profile, record_function
+
+    works: list[tuple[str, Callable]] = []
+    PROGRAMS[program](lambda name, work: works.append((name, work)))
+    for _, work in works:
+        work()
+    torch.cuda.synchronize()
+    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as seen:
+        for _, work in works:  # the profiler's own first event of a kind takes milliseconds
+            work()
+        torch.cuda.synchronize()
+        for name, work in works:
+            with record_function(name):
+                work()
+                torch.cuda.synchronize()
+    with tempfile.TemporaryDirectory(prefix="one-add-profiled-") as folder:
+        file = Path(folder) / "trace.json"
+        seen.export_chrome_trace(str(file))
+        found = json.loads(file.read_text(encoding="utf-8"))["traceEvents"]
+    kept = [e for e in found if e.get("ph") == "X" and e.get("cat") in KEPT and "ts" in e]
+    return [_used(e) for e in kept]
+
+
+def _used(event: dict) -> dict:
+    """What is read of an event: the rest would travel in vain."""
+    arguments = event.get("args", {})
+    return {k: event.get(k) for k in ("cat", "name", "ts", "dur", "tid")} | {
+        "args": {k: arguments[k] for k in ARGS if k in arguments}
+    }
+
+
+def _main(program: str) -> None:
+    def measure(progress: Progress) -> dict:
+        progress(0.2, f"profiling: {program}")
+        return {"events": profile_here(program)}
+
+    children.serve(measure)
+
+
+if __name__ == "__main__":
+    _main(sys.argv[1])

@@ -2,7 +2,7 @@
 
 What is read: the graph behind a result (`grad_graph`), what ops keep (`saved_tensors`), version counters, inference tensors, what
 a compiled region leaves, reference counts. What is counted: bytes (`memory_of_modes`), ops of both passes (`op_counts`),
-instructions. What is timed: `grad_prices`. A lesson's cell calls the same functions that `python -m utils record --study autograd` records.
+instructions. What is timed: `grad_prices`. The lesson's cells call the same functions that `record --study autograd` runs.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def chains(device: str, progress: Progress | None = None) -> dict:
 
 
 def results(device: str, progress: Progress | None = None) -> Race:
-    """A Race of the add with its result kept, dropped, and dropped while the accumulators are held."""
+    """A Race of the add with its result kept, dropped, and dropped while an older one is kept."""
     return grad_prices.result_race(device, progress=progress)
 
 

@@ -70,7 +70,7 @@ def _peak(f: Callable, inputs: tuple, enter: Callable, device: str) -> dict[str,
 
 
 def _allocator_peak(f: Callable, inputs: tuple, enter: Callable) -> int:
-    """The same by the CUDA allocator, in bytes as requested (it rounds up), after a run in which libraries take their workspace."""
+    """The same by the CUDA allocator, in bytes as requested (it rounds up); libraries took their workspace in a run before."""
     import torch
 
     with enter():

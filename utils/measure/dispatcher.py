@@ -20,6 +20,8 @@ from utils.measure.callgrind import Statement
 from utils.measure.key_sets import KeySets
 from utils.measure.stopwatch import time_host
 from utils.measure.study import Part
+from utils.model import studies
+from utils.model.quantities import NotMeasured
 from utils.model.readings import Race
 
 Progress = Callable[[float, str], None]
@@ -298,6 +300,34 @@ def _hop(own: Mapping[str, float]) -> dict[str, float]:
             if "at::_ops::" in head and head.endswith(f"::{part}"):
                 out[part] += round(cost, 1)
     return out
+
+
+def instructions(*, live: bool = False, progress: Progress | None = None) -> tuple[dict | None, str, str]:
+    """(what `count_layers` gives, its label, why there is none): the recorded counts, or with `live` those counted here.
+
+    Never raises: where a live count cannot be had the recorded one is given, and the label says why.
+    """
+    why = ""
+    if live:
+        try:
+            import torch
+
+            return count_layers("cpu", progress), f"live · torch {torch.__version__}", ""
+        except callgrind.CallgrindError as error:
+            why = f"not counted here: {error}"
+    part, label, missing = kept("instructions", "cpu")
+    return part, " · ".join(filter(None, [label, why])), missing and " · ".join(filter(None, [why, missing]))
+
+
+def kept(part: str, device: str) -> tuple[Any, str, str]:
+    """(a part of the newest study recorded on this device, its label, why there is none); None where it is missing."""
+    found = studies.best("dispatcher", device)
+    if found is None:
+        return None, "", f"no study of the dispatcher is recorded on {device}"
+    try:
+        return found.part(part), found.label(), ""
+    except NotMeasured as reason:
+        return None, "", str(reason)
 
 
 PARTS = {

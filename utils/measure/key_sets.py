@@ -17,7 +17,10 @@ from utils.measure import seams
 @dataclass(frozen=True)
 class KeySets:
     """How one op's key is found: the union of the arguments' sets, plus and minus what the thread includes and excludes,
-    minus the keys at which the op falls through (`masked`); `highest` is the key of the highest priority in `final`."""
+    minus the keys at which the op falls through (`masked`); `highest` is the key of the highest priority in `final`.
+
+    Names stand by priority, the lowest first; `priority` is that order for all keys of the op's table.
+    """
 
     arguments: dict[str, tuple[str, ...]]
     union: tuple[str, ...]
@@ -27,6 +30,7 @@ class KeySets:
     masked: tuple[str, ...]
     final: tuple[str, ...]
     highest: str
+    priority: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -114,6 +118,7 @@ def key_sets(op: str, sets: Mapping[str, object], rows: tuple[TableRow, ...]) ->
         masked=masked,
         final=named(final),
         highest=seams.highest_key(final),
+        priority=tuple(everything),
     )
     return words, final
 

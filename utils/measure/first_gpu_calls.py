@@ -20,11 +20,16 @@ LAZY, EAGER = "LAZY", "EAGER"
 
 
 def first_calls(device: str = "cpu", progress: Progress | None = None) -> dict:
-    """{"steps": [[step, ns]…]}: on "cpu" those of `first_call`; on "cuda" the ladder of this file, with "eager" (the same with all
-    kernels loaded at the start; empty where that failed, then "why" says so). "numbers" (µs) has some of them by name.
+    """Plain data: "steps" are [step, ns], on "cpu" those of `first_call`, on "cuda" the ladder of this file. "eager" is the same
+    with all kernels loaded at the start (empty where that failed; then "why" says so). "numbers" (µs) has the steps by name.
     Raises MeasurementError when the child process fails. About 5 s on the CPU, 30 s on a GPU.
     """
     report = progress or (lambda done, text: None)
+    if device != "cpu":
+        import torch
+
+        if not torch.cuda.is_available():
+            raise MeasurementError("no CUDA device here, so none has a first call: the recordings hold a GPU's")
     try:
         if device == "cpu":
             steps = [list(step) for step in first_call.first_calls("cpu", progress=report)]

@@ -37,6 +37,8 @@ def gil_threads(device: str = "cpu", progress: Progress | None = None, *, blocks
     given = cores()
     if given < 2:
         raise MeasurementError("two threads on one core take turns whatever the interpreter does: this needs two cores")
+    if device == "cuda" and not torch.cuda.is_available():
+        raise MeasurementError("no CUDA device here, so no thread can add on one: the recordings hold a GPU's prices")
     pairs = [tuple(torch.randn(1, device=device) for _ in range(2)) for _ in range(2)]
     wait = torch.cuda.synchronize if device == "cuda" else None
     arms = {}
@@ -95,7 +97,7 @@ def _together(pairs, guard: Callable, wait: Callable | None) -> Callable[[int], 
     """An arm of n ops in each of two threads at once: seconds from the common start until both are done."""
 
     def arm(n: int) -> float:
-        ready, ends = threading.Barrier(3), []
+        ready, ends = threading.Barrier(3, timeout=60), []
 
         def work(pair) -> None:
             with guard():  # the mode belongs to the thread

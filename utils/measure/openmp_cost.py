@@ -22,13 +22,14 @@ FAR = 16 * GRAIN  # a size at which two threads may pay for themselves
 
 
 def openmp(device: str = "cpu", progress: Progress | None = None, *, blocks: int = 60) -> dict:
-    """Readings of "race" are named "32,768 elements, 1 thread" and so on: ns an op of `torch.add(a, b, out=c)`, for half the grain,
-    the grain, one element more, and sixteen grains, each with 1 and 2 threads. Beside it "grain", "sizes", "threads", "notes", and
+    """Readings of "race" are named "32,768 elements, 1 thread" and so on: ns an op of `torch.add(a, b, out=c)`, for half the
+    grain, the grain, one element more, and sixteen grains, each with 1 and 2 threads. Beside it "grain", "sizes", "threads",
+    "notes", and
 
-    "numbers" (µs): "half_1_us", "below_1_us", "below_2_us", "above_1_us", "above_2_us", "far_1_us", "far_2_us", "crossing_us" (one
-    element more, with two threads), "wake_us" (what the team costs: the op with two threads just above the grain, minus the same op
-    if the second thread took half of its work and came for nothing), "wake_error_us", "wake_seen" (1.0 when it is beyond that).
-    Raises MeasurementError with fewer than two cores. About 5 s.
+    "numbers" (µs): "half_1_us", "below_1_us", "below_2_us", "above_1_us", "above_2_us", "far_1_us", "far_2_us", "crossing_us"
+    (one element more, with two threads), "wake_us" (what the team costs: the op with two threads just above the grain, minus the
+    same op if the second thread took half of its work and came for nothing), "wake_error_us", "wake_seen" (1.0 when it is beyond
+    that). Raises MeasurementError with fewer than two cores. About 5 s.
     """
     import torch
 

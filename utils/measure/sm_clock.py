@@ -21,11 +21,11 @@ SAMPLES, FINE_NS, COARSE_NS = 150, 200_000, 5_000_000  # after idling: 30 ms in 
 def sm_clock(device: str = "cuda", progress: Progress | None = None) -> dict:
     """The clock of one SM as three curves {"t_ms": […], "mhz": […]}, and "numbers" and "notes" (words):
 
-    "after_idle" in steps of 0.2 ms after seconds without work; "alone" in steps of 5 ms while one block spins; "under_gemm" in steps
-    of 5 ms beside matrix products on all SMs. "numbers": "idle_s", "first_mhz" (the first step after idling), "settled_mhz" (the
-    median of the last third), "ramp_ms" (until 95 % of that; 0.0 when it was there from the first step), "alone_mhz", "gemm_mhz",
-    "launch_after_idle_us" and "launch_busy_us" (host: a launch and a wait), "max_mhz", "smi_idle_mhz", "smi_busy_mhz" (nvidia-smi's,
-    None without it). Raises MeasurementError without CUDA or torch's run-time compiler. About 10 s.
+    "after_idle" in steps of 0.2 ms after seconds without work; "alone" in steps of 5 ms while one block spins; "under_gemm" in
+    steps of 5 ms beside matrix products on all SMs. "numbers": "idle_s", "first_mhz" (the first step after idling), "settled_mhz"
+    (the median of the last third), "ramp_ms" (until 95 % of that; 0.0 when it was there from the first step), "alone_mhz",
+    "gemm_mhz", "launch_after_idle_us" and "launch_busy_us" (host: a launch and a wait), "max_mhz", "smi_idle_mhz",
+    "smi_busy_mhz" (nvidia-smi's, None without it). Raises MeasurementError without CUDA or torch's run-time compiler. About 10 s.
     """
     import torch
 
@@ -103,13 +103,12 @@ def _beside_gemm(launcher, out, gpu: str, notes: list[str]) -> tuple[dict, float
     end, reading = time.monotonic() + SAMPLES * COARSE_NS * 1e-9, None
     # The default stream waits for no other unless one is a blocking stream: torch's streams are not.
     while time.monotonic() < end:
-        done = torch.cuda.Event()
-        for _ in range(5):
+        ask = reading is None and time.monotonic() > end - SAMPLES * COARSE_NS * 0.5e-9
+        for _ in range(200 if ask else 5):  # so many that the device is still at it when nvidia-smi has started
             torch.mm(x, w, out=product)
-        done.record()
-        if reading is None and time.monotonic() > end - SAMPLES * COARSE_NS * 0.4e-9:
+        if ask:
             reading = _smi("clocks.sm", gpu, notes)[0]
-        done.synchronize()
+        torch.cuda.current_stream().synchronize()
     side.synchronize()
     return clock_of(launcher.read(out)), reading
 

@@ -25,7 +25,7 @@ PAIRS, SPIN_CYCLES = 200, 200_000  # about 0.1 ms: longer than the host needs fo
 def small_kernel(device: str = "cuda", progress: Progress | None = None) -> Race:
     """What one small kernel takes on the device (ns), by readings that each name their means:
 
-    "back to back"                 events around 200 ops that wait in the queue, a 200th of it: the kernel and the step to the next
+    "back to back"                 events around 200 ops that wait in the queue, a 200th: the kernel and the step to the next
     "own kernel, back to back"     the same of a kernel of ours that does the same add
     "event pair"                   two events around one op in an idle queue: mostly the host's time between its calls
     "event pair, queue held"       the same while a spinning kernel holds the queue, so that no host is in it

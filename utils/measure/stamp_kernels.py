@@ -20,7 +20,7 @@ UNIT = Unit("launcher")
 _TIMER = """
 __device__ __forceinline__ unsigned long long device_ns() {
   unsigned long long t;
-  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(t) : : "memory");
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t) : : "memory");
   return t;
 }
 """
@@ -77,7 +77,7 @@ SOURCES = {
     "residents": """extern "C" __global__ void residents(unsigned long long* out, long long ns) {
   if (threadIdx.x == 0) {
     unsigned int sm;
-    asm volatile("mov.u32 %0, %smid;" : "=r"(sm));
+    asm volatile("mov.u32 %0, %%smid;" : "=r"(sm));
     const unsigned long long start = device_ns();
     unsigned long long now = start;
     while ((long long)(now - start) < ns) now = device_ns();

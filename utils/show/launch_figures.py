@@ -120,14 +120,14 @@ def utilisation(rows: Sequence[Mapping], names: Mapping[str, str], sms: int, lab
 
 def profiled(lanes: Mapping, title: str, label: str) -> Picture:
     """Steps as a profiler saw them: host and device to scale; calls that wait, and the device's holes, are shaded."""
-    host = [(1e3 * s, 1e3 * (s + us), _short(name), *(["wait"] if "ynchronize" in name else [])) for s, us, name in lanes["host"]]
+    host = [(start, start + ns, _short(name), *(["wait"] if "Synchronize" in name else [])) for start, ns, name in lanes["host"]]
     device: list[tuple] = []
     free = 0.0
-    for start, us, name in sorted(lanes["device"]):
+    for start, ns, name in sorted(lanes["device"]):
         if start > free:
-            device.append((1e3 * free, 1e3 * start, "nothing to run", "wait"))
-        device.append((1e3 * start, 1e3 * (start + us), _short(name)))
-        free = max(free, start + us)
+            device.append((free, start, "nothing to run", "wait"))
+        device.append((start, start + ns, _short(name)))
+        free = max(free, start + ns)
     return figures.timeline(host, device, title=title, source=f"{label}; stretched by the profiler")
 
 

@@ -6,7 +6,7 @@ with the reason) and words it, so that a sentence stays true when the numbers su
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from utils.measure.dispatch_trace import Dispatch
 from utils.measure.launch_here import Found
@@ -73,13 +73,15 @@ WHY = {
 OTHER_WAY = 1.25  # a price this many times another is called clearly more
 AGREE = 1.15  # clocks within 15 % of each other are said to agree
 READS = ("aten::_local_scalar_dense", "aten::nonzero", "aten::equal", "aten::masked_select", "aten::_unique2")
-ASKING = {  # what the reader writes → the expression that is traced for it: lines that need a value on the host
+# What the reader writes → the expression that is traced for it: lines that need a value on the host, and lines that do not.
+ASKING = {
     "loss.item()": "loss.item()",
-    "if loss > 0:": "(loss > 0).__bool__()",
     "print(loss)": "loss.__repr__()",
-    "x[x > 0]": "x[x > 0]",
+    "if loss > 0: …": "(loss > 0).__bool__()",
+    "h[h > 0]": "h[h > 0]",
+    "torch.nonzero(h > 0)": "torch.nonzero(h > 0)",
 }
-QUIET = {"loss.detach()": "loss.detach()", "x.sum()": "x.sum()", "x * loss": "x * loss", "x.view(8, 8)": "x.view(8, 8)"}
+QUIET = {line: line for line in ("torch.where(h > 0, h, 0)", "h * loss", "h.sum()", "loss.detach()")}
 
 
 def not_measured(found: Found, what: str) -> Sentence:
@@ -396,8 +398,8 @@ def occupancy(found: Found) -> Sentence:
     small, large = (f(kernels, key=lambda k: k["blocks"] * k["threads"]) for f in (min, max))
     return Sentence(
         *(
+            f"{one['what']} ran as {one['blocks']:,} block{'s' * (one['blocks'] > 1)} of {one['threads']:,} threads; "
             f"{sms} SMs hold {found.value['max_warps_per_sm']} warps each: {_share_of_warps(one, found.value)} filled."
-            f"{sms} SMs hold {found.value['max_warps_per_sm']} warps each: it fills {_share_of_warps(one, found.value)}."
             for one in ([small] if small is large else [small, large])
         ),
         f"({found.label})",
@@ -433,6 +435,11 @@ def occupancy_table(found: Found) -> Table | None:
 # ------------------------------------------------------------------------------------------------ hidden waits
 
 
+def trace_lines(trace: Callable[..., Dispatch], tensors: Mapping) -> dict[str, Dispatch]:
+    """Each line of ASKING and QUIET, traced on `tensors` (h and loss) by `trace` (`utils.measure.trace.dispatch_trace`)."""
+    return {line: trace(expression, arguments=dict(tensors)) for line, expression in {**ASKING, **QUIET}.items()}
+
+
 def read_outs(traced: Mapping[str, Dispatch]) -> dict[str, list[str]]:
     """Line → the ops in it that hand a value, or a shape that depends on values, to the host."""
     return {line: [op.name for op in d.ops if op.name.startswith(READS)] for line, d in traced.items()}
@@ -454,8 +461,9 @@ def waiting(found: Found, traced: Mapping[str, Dispatch]) -> tuple[str, Sentence
         dearest = max(rows, key=lambda row: row["step_us"])
         base = min(rows, key=lambda row: row["step_us"])
         missing = (
-            f"A step took {_us(base['step_us'])} with {base['code']} and {_us(dearest['step_us'])} with {dearest['code']}; "
-            f"the device stood idle for {_us(base['idle_us'])} and {_us(dearest['idle_us'])} of it. {_why(found)}"
+            f"A step took {_us(base['step_us'])} with {base['code']} and {_us(dearest['step_us'])} with {dearest['code']}"
+            + (f"; after the wait the device had nothing to do for {_us(dearest['idle_us'])}. " if dearest["idle_us"] else ". ")
+            + _why(found)
         )
     lines = len(traced) if found.value is None else len(found.value["rows"])
     kind = "none" if not waits else "all" if len(waits) == lines else "item" if _only_item(waits) else "several"
@@ -477,7 +485,7 @@ def waits_table(found: Found, traced: Mapping[str, Dispatch]) -> Table:
         for line, ops in read_outs(traced).items()
     ]
     columns = {"line": "line", "op": "ops that hand a value to the host", "ops": "ops in all"}
-    note = "Seen here, op by op. x.tolist() and x.numpy() read memory without an op, so they are not seen in this way"
+    note = "Seen here, op by op. h.tolist() reads memory without an op, so a trace of ops does not see it"
     return Table(rows, columns, f"What stands behind a line ({next(iter(traced.values())).device})", [note])
 
 
@@ -490,7 +498,7 @@ def syncs_table(found: Found) -> Table | None:
             "code": row["code"],
             "calls": ", ".join(f"{name} {significant(float(n), 2)}×" for name, n in row["syncs"].items()) or "none",
             "wait": _us(row["sync_us"]),
-            "idle": _us(row["idle_us"]),
+            "idle": None if row["idle_us"] is None else _us(row["idle_us"]),
             "step": _us(row["step_us"]),
             "warned": row["warned"],
         }
@@ -500,7 +508,7 @@ def syncs_table(found: Found) -> Table | None:
         "code": "line in the step",
         "calls": "waiting calls a step",
         "wait": "time in them",
-        "idle": "device idle",
+        "idle": "device idle after it",
         "step": "step",
         "warned": "torch warns",
     }
@@ -529,47 +537,68 @@ def threads(found: Found) -> tuple[str | None, Sentence]:
         return None, not_measured(found, "two Python threads")
     n = found.value["numbers"]
     kind = "more" if n["ratio"] > OTHER_WAY else "less" if n["ratio"] < 1 / OTHER_WAY else "same"
-    return THREAD_ANSWERS[kind][1], Sentence(
-        f"Alone, an add took {format_ns(n['alone_ns'])}. With a second thread that adds as well, each add took "
-        f"{format_ns(n['together_ns'])}: {significant(n['ratio'], 3)} times as long ({found.label}).",
-        "Two threads at twice the price get no more done than one." if n["ratio"] >= 2 else "",
-    )
+    words = [
+        f"Alone, an add took {_us(n['alone_us'])}. With a second thread that adds as well, each of the two got an add done every "
+        f"{_us(n['together_us'])}: {significant(n['ratio'], 3)} times as long ({found.label})."
+    ]
+    if n["ratio"] >= 2:
+        words.append("At twice the price or more, two threads get no more done than one.")
+    if not n.get("gil", 1.0):
+        words.append("This Python has no such lock.")
+    return THREAD_ANSWERS[kind][1], Sentence(*words)
 
 
 def threads_table(found: Found) -> Table | None:
-    """An op alone and beside a second thread that runs the same, by mode."""
+    """An add alone and in each of two threads, with grad mode on and in inference mode."""
     if found.value is None:
         return None
+    n = found.value["numbers"]
     rows = [
         {
-            "mode": row["mode"],
-            "alone": format_ns(row["alone_ns"]),
-            "two": format_ns(row["two_threads_ns"]),
-            "ratio": f"{significant(row['ratio'], 3)} ×",
+            "mode": words,
+            "alone": _us(n[f"{mode}alone_us"]),
+            "two": _us(n[f"{mode}together_us"]),
+            "ratio": f"{significant(n[f'{mode}ratio'], 3)} ×",
         }
-        for row in found.value["rows"]
+        for mode, words in {"": "a + b", "inference_": "a + b in inference_mode"}.items()
     ]
     columns = {"mode": "what runs", "alone": "alone", "two": "in each of two threads", "ratio": "two over one"}
-    return Table(rows, columns, "Two Python threads", [found.label])
+    return Table(rows, columns, "Two Python threads", [found.label, *found.value.get("notes", ())])
 
 
 def openmp(found: Found) -> Sentence:
-    """What it costs on a CPU to wake a second thread, by the largest op that one thread runs and the smallest that two share."""
+    """What it costs on a CPU to wake a second thread, by the largest add that one thread runs and the smallest that two share."""
     if found.value is None:
         return not_measured(found, "what waking a thread costs")
-    race, n = found.value["race"], found.value
-    below, above = (race[f"{n[key]:,} elements"] for key in ("below", "above"))
-    difference = race.difference(f"{n['below']:,} elements", f"{n['above']:,} elements")
+    n, sizes = found.value["numbers"], found.value["sizes"]
     words = [
-        f"{n['below']:,} elements took {format_ns(below)} on one thread, {n['above']:,} on {n['threads']} {format_ns(above)}."
+        f"With two threads allowed, an add of {sizes['below']:,} elements took {_us(n['below_2_us'])}, one of {sizes['above']:,} "
+        f"{_us(n['above_2_us'])}; with one thread {_us(n['below_1_us'])} and {_us(n['above_1_us'])}."
     ]
-    if not difference.seen:
-        words.append("No difference seen: what the second thread saves and what waking it costs cancel here.")
-    elif difference.ns > 0:
-        words.append("One element more made the add dearer: the second thread costs more than it saves.")
+    if n["wake_seen"]:
+        words.append(f"Beyond its share of the work, the second thread cost {_us(n['wake_us'])}: the CPU's own launch.")
     else:
-        words.append("One element more made the add cheaper: the second thread is worth its launch.")
+        words.append("What waking the second thread costs is not seen in this run: it is inside the error.")
+    gain = n["far_1_us"] / n["far_2_us"]
+    words.append(
+        f"At {sizes['far']:,} elements two threads were {significant(gain, 2)} times as fast as one."
+        if gain > 1
+        else f"At {sizes['far']:,} elements two threads were no faster than one."
+    )
     return Sentence(*words, f"({found.label})")
+
+
+def openmp_table(found: Found) -> Table | None:
+    """One add at three sizes, with one thread and with two."""
+    if found.value is None:
+        return None
+    n = found.value["numbers"]
+    rows = [
+        {"size": f"{size:,}", "one": _us(n[f"{place}_1_us"]), "two": _us(n[f"{place}_2_us"])}
+        for place, size in found.value["sizes"].items()
+    ]
+    columns = {"size": "elements", "one": "one thread", "two": "two threads allowed"}
+    return Table(rows, columns, "The CPU's own launch", [found.label, *found.value.get("notes", ())])
 
 
 def first_calls(found: Found) -> Sentence:
@@ -578,7 +607,13 @@ def first_calls(found: Found) -> Sentence:
         return not_measured(found, "what first calls cost on a GPU")
     steps = found.value["steps"]
     dearest = max((step for step in steps if step[0] != "import torch"), key=lambda step: step[1])
-    return Sentence(f"The dearest first call was “{dearest[0]}” with {format_time(dearest[1])} ({found.label}).")
+    words = [f"The dearest first call was “{dearest[0]}” with {format_time(dearest[1])} ({found.label})."]
+    took = dict(map(tuple, steps))
+    for name in ("a + b", "x @ x"):
+        if {f"first {name}", f"second {name}"} <= set(took):
+            first, second = took[f"first {name}"], took[f"second {name}"]
+            words.append(f"{name} took {format_time(first)} the first time and {format_time(second)} the second.")
+    return Sentence(*words)
 
 
 def first_table(found: Found) -> Table | None:
@@ -586,7 +621,15 @@ def first_table(found: Found) -> Table | None:
     if found.value is None:
         return None
     rows = [{"step": name, "took": format_time(ns)} for name, ns in found.value["steps"]]
-    return Table(rows, {"step": "in this order", "took": "took"}, "First calls of a fresh process", [found.label])
+    if found.value.get("eager"):
+        eager = dict(map(tuple, found.value["eager"]))
+        rows = [{**row, "eager": format_time(eager[row["step"]]) if row["step"] in eager else None} for row in rows]
+    columns = {
+        "step": "in this order",
+        "took": "took",
+        **({"eager": "all code loaded at the start"} if "eager" in rows[0] else {}),
+    }
+    return Table(rows, columns, "First calls of a fresh process", [found.label])
 
 
 # ------------------------------------------------------------------------------------------------ the numbers that are judged
@@ -627,6 +670,38 @@ def judged_lines(traced: Mapping[str, Dispatch]) -> dict:
         "asking seen": sum(bool(reads[line]) for line in ASKING),
         "quiet seen": sum(bool(reads[line]) for line in QUIET),
     }
+
+
+def judged_floor(found: Found) -> dict:
+    """For `expect`, ns: the bare launch and the whole op on the GPU that is here."""
+    if not found.live or found.value is None:
+        why = NotMeasured(found.why or "no GPU was measured here")
+        return {"device": "cuda", "empty": why, "op": why}
+    return {"device": "cuda", "empty": found.value["empty launch"].ns, "op": found.value["c = a + b"].ns}
+
+
+def judged_threads(found: Found) -> dict:
+    """For `expect`, µs: an add alone and in each of two threads, as measured here."""
+    return {"device": "cpu", **_here(found, "alone_us", "together_us")}
+
+
+def judged_openmp(found: Found) -> dict:
+    """For `expect`, µs: the largest add with one thread and with two, as measured here."""
+    return {"device": "cpu", **_here(found, "far_1_us", "far_2_us")}
+
+
+def _here(found: Found, *names: str) -> dict:
+    """These numbers where they were measured in this run, else why not."""
+    if found.live and found.value is not None:
+        return {name: found.value["numbers"][name] for name in names}
+    return {name: NotMeasured(found.why or "it was not measured here") for name in names}
+
+
+def judged_first(found: Found) -> dict:
+    """For `expect`, ns: the first and the third add of a fresh process here."""
+    steps = dict(map(tuple, found.value["steps"])) if found.live and found.value is not None else {}
+    why = NotMeasured(found.why or "it was not measured here")
+    return {"device": "cpu", "first": steps.get("first a + b", why), "later": steps.get("third a + b", why)}
 
 
 # ------------------------------------------------------------------------------------------------ the end

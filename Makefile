@@ -24,7 +24,7 @@ lab: core ## JupyterLab on the first lesson (PORT=, ARGS=)
 
 test: extras ## everything: lint, tests, every lesson and lab run and compared, the gates, a real browser
 	@$(PY) -m pytest -p tools.pytest_lessons --nbval-lax --nbval-current-env --nbval-cell-timeout=$(CELL_TIMEOUT) \
-	    --nbval-sanitize-with=tools/nbval_sanitize.cfg tests notebooks solutions $(ARGS)
+	    --nbval-sanitize-with=tools/nbval_sanitize.cfg --durations=25 --durations-min=3 tests notebooks solutions $(ARGS)
 
 measure: core ## the receipt of one add on this machine (ARGS=--json, ARGS=--device=cuda)
 	@$(PY) -m utils price $(ARGS)

@@ -7,6 +7,7 @@ no limit of time or memory, no wall to this process. tests/test_grading.py prove
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import linecache
 
@@ -38,7 +39,13 @@ def _run(source: str, name: str, namespace: dict) -> str:
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
     try:
         with contextlib.redirect_stdout(io.StringIO()):
-            exec(compile(source, file, "exec"), namespace)  # noqa: S102  (committed cells and their planted mistakes)
+            exec(_compiled(source, file), namespace)  # noqa: S102  (committed cells and their planted mistakes)
     except (Exception, SystemExit) as error:
         return in_a_line(type(error).__name__, str(error))
     return ""
+
+
+@functools.lru_cache(maxsize=2048)
+def _compiled(source: str, file: str):
+    """A cell's code: a catalogue grades the same tests a hundred times, and compiling them takes longer than running them."""
+    return compile(source, file, "exec")

@@ -176,6 +176,34 @@ def show_dispatch_trace() -> dict[str, Any]:
     return {"printed": lines, "torch": str(torch.__version__)}
 
 
+def seen(device: str = "cpu", progress: Progress | None = None) -> dict[str, Any]:
+    """All that is looked up and watched, as plain data for a recording: the keys of `samples`, the chains of `lookups` (derived
+    and ran) for each of `OP_OF`, arrivals at one kernel and at Autocast's key, the order of the layers, what compiling left."""
+    report = progress or (lambda done, text: None)
+    out: dict[str, Any] = {"keys": {name: list(keys) for name, keys in sample_keys(device).items()}}
+    out["chains"] = {}
+    for at, expression in enumerate(OP_OF):
+        report(0.1 + 0.1 * at, expression)
+        for name, one in lookups(expression, device=device).items():
+            out["chains"][f"{expression}, {name}"] = {"derived": list(one.derived), "ran": list(one.ran), "missing": one.missing}
+    if not witness.missing():
+        out["arrivals by dtype"] = one_kernel_for_dtypes(device)
+        out["arrivals at Autocast's key of add"] = without_fall_through(device)
+    report(0.6, "layers")
+    for expression in layers.OPS:
+        out[f"layers of {expression}"] = list(layers.stacked(expression, device).order)
+    report(0.7, "compiling")
+    compiled = layers.compiled(device=device)
+    out["compiled"] = {
+        "graph": list(compiled.graph),
+        "seen while compiling": len(compiled.while_compiling),
+        "seen per call": len(compiled.per_call),
+        "node outside": compiled.node_outside,
+        "results": [vars(one) for one in compiled.results],
+    }
+    return out
+
+
 # ------------------------------------------------------------------------------------------------ the price in time
 
 
@@ -331,6 +359,7 @@ def kept(part: str, device: str) -> tuple[Any, str, str]:
 
 
 PARTS = {
+    "seen": Part(seen),
     "layers": Part(price_layers, weight=2.0),
     "instructions": Part(count_layers, devices=("cpu",), weight=8.0),
 }

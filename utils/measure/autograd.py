@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from utils.measure import (
     compiled_region,
+    grad_graph,
     grad_prices,
     handle_counts,
     inference_tensors,
@@ -60,6 +61,7 @@ def rules(device: str, progress: Progress | None = None) -> dict:
         "changed": {one.code: one.refused for one in version_counters.changed_before_backward(device)},
         "silently_wrong": version_counters.silently_wrong(device),
         "inference": {one.code: one.refused for one in inference_tensors.cases(device)},
+        "inference_node": inference_tensors.node_of_the_add(device),
         "accumulator_lives": grad_prices.accumulator_lives(device),
     }
 
@@ -81,6 +83,19 @@ def compiled(device: str, progress: Progress | None = None) -> dict:
 def instructions(device: str, progress: Progress | None = None) -> dict[str, float]:
     """Instructions of one execution, by statement and mode (this CPU, valgrind)."""
     return grad_prices.instructions(progress)
+
+
+def saved_by(f: Callable, device: str, numbers: int = 1000) -> dict:
+    """What a reader's own function of `x` and `y` keeps, both of `numbers` float32 and needing a gradient: "rows" of (number, whose,
+    bytes, place), "bytes" of memory counted once, and the "nodes" behind its result."""
+    import torch
+
+    x, y = (torch.randn(numbers, device=device).requires_grad_() for _ in range(2))
+    result, saved = saved_tensors.kept(lambda: f(x, y), {"x": x, "y": y})
+    places = list(dict.fromkeys(one.place for one in saved))
+    rows = [(at, one.what, one.bytes, 1 + places.index(one.place)) for at, one in enumerate(saved, start=1)]
+    nodes = [] if result.grad_fn is None else [node.name for node in grad_graph.graph(result, {"x": x, "y": y}).nodes]
+    return {"rows": rows, "bytes": saved_tensors.memory(saved), "nodes": nodes}
 
 
 PARTS = {

@@ -41,8 +41,9 @@ def hidden_syncs(device: str = "cuda", progress: Progress | None = None) -> dict
     """One row for each line of CODE, all times in µs a step, under the profiler:
 
     "variant", "code"; "syncs": {runtime call: how many a step}, "sync_us" the host in them; "copy_us" the host in calls that
-    start a copy; "idle_us" the device's gap around the end of such a wait (None without one); "step_us" the whole step;
-    "waits": a synchronising call was found; "warned": torch's debug mode warns of it (None where this torch has no such mode).
+    start a copy (one to pageable memory waits for the device by itself); "held_us" both; "idle_us" the device's gap around the
+    end of such a wait (None without one); "step_us" the whole step; "waits": a synchronising call was found; "warned": torch's
+    debug mode warns of it (None where this torch has no such mode).
     "timelines": of "none" and "item", [start_ns, ns, name] of the host's runtime calls and of the device's work.
     Raises MeasurementError in words. About 25 s.
     """
@@ -62,7 +63,7 @@ def hidden_syncs(device: str = "cuda", progress: Progress | None = None) -> dict
         "what": f"a two-layer network of width {WIDTH:,}, batch {BATCH:,}: forward, backward and an SGD step",
         "rows": rows,
         "timelines": timelines,
-        "numbers": {f"{row['variant']}_syncs": float(sum(row["syncs"].values())) for row in rows},
+        "numbers": {f"{row['variant'].replace(' ', '_')}_syncs": float(sum(row["syncs"].values())) for row in rows},
     }
 
 
@@ -73,18 +74,19 @@ def analyse(segment: list[dict], steps: int) -> dict:
     """
     mark, *events = segment
     calls = [e for e in events if e["cat"] in ("cuda_runtime", "cuda_driver")]
-    waits = [e for e in calls if WAITS.search(e["name"])]
-    waits = waits[:-1]
+    waits = [e for e in calls if WAITS.search(e["name"])][:-1]
     copies = [e for e in calls if "Memcpy" in e["name"] and e not in waits]
     work = sorted(((float(e["ts"]), float(e["ts"]) + float(e["dur"])) for e in events if e["cat"] in DEVICE), key=lambda w: w[0])
     if not work:
         raise MeasurementError("the profiler ran but saw no work on the device: CUPTI could not start here")
     gaps = [gap for e in waits if (gap := _gap_at(work, float(e["ts"]) + float(e["dur"]))) is not None]
     last = max(end for _, end in work)
+    sync_us, copy_us = (sum(float(e["dur"]) for e in some) / steps for some in (waits, copies))
     return {
         "syncs": {name: count / steps for name, count in sorted(Counter(e["name"] for e in waits).items())},
-        "sync_us": sum(float(e["dur"]) for e in waits) / steps,
-        "copy_us": sum(float(e["dur"]) for e in copies) / steps,
+        "sync_us": sync_us,
+        "copy_us": copy_us,
+        "held_us": sync_us + copy_us,
         "idle_us": sum(gaps) / len(gaps) if gaps else None,
         "step_us": (last - float(mark["ts"])) / steps,
         "waits": bool(waits),
@@ -114,8 +116,8 @@ def timeline(segment: list[dict]) -> dict:
 
 def short(name: str) -> str:
     """A kernel's name without return type, namespaces and template arguments: enough to tell kernels apart."""
-    bare = re.sub(r"^void ", "", name).split("<")[0].split("(")[0]
-    return bare.rpartition("::")[2] or name
+    bare = name.removeprefix("void ").replace("(anonymous namespace)::", "").split("<")[0].split("(")[0]
+    return bare.rpartition("::")[2].strip() or name
 
 
 # ------------------------------------------------------------------------------------------------ the programs
@@ -181,16 +183,15 @@ def _warnings() -> dict[str, bool]:
         return {}
     before = torch.cuda.get_sync_debug_mode()
     out = {}
-    try:
-        for name, work in variants().items():
-            work()
-            torch.cuda.synchronize()
+    for name, work in variants().items():
+        work()
+        torch.cuda.synchronize()
+        with warnings.catch_warnings(record=True) as said:  # the mode itself says that it is a prototype: that is no finding
+            warnings.simplefilter("always")
             torch.cuda.set_sync_debug_mode("warn")
-            with warnings.catch_warnings(record=True) as said:
-                warnings.simplefilter("always")
+            try:
                 work()
-            torch.cuda.set_sync_debug_mode(before)
-            out[name] = any("synchroniz" in str(w.message).lower() for w in said)
-    finally:
-        torch.cuda.set_sync_debug_mode(before)
+            finally:
+                torch.cuda.set_sync_debug_mode(before)
+        out[name] = any("called a synchronizing" in str(w.message) for w in said)
     return out

@@ -44,7 +44,8 @@ def occupancy(device: str = "cuda", progress: Progress | None = None) -> dict:
     "kernels": one row for each kernel of the ops, from the profiler: "what", "kernel", "grid", "block", "blocks", "threads" (of
     a block), "blocks_per_sm" and "warps_per_sm" (its blocks and warps over the SMs: what there is to share out), "occupancy" (the
     profiler's estimate of the warps resident, % of what an SM holds), "registers" (a thread), "us".
-    "residency": one row for each number of blocks of our own kernel: "blocks", "sms_used", "at_once" (most blocks that ran at the
+    "residency": one row for each grid of our own kernel: "name" ("one", "half" as many as SMs, one on "each", "two each", as many
+    as are resident at once: "full", and "one more"), "blocks", "sms_used", "at_once" (most blocks that ran at the
     same moment), "fits" (blocks that an SM can hold, by the driver's calculation), "warps_share" (warps resident at that moment,
     over all that the device can hold), "us". "sms" and "max_warps_per_sm" are the device's; "why" says in words what is missing.
     Raises MeasurementError when both are. About 15 s.
@@ -75,7 +76,11 @@ def occupancy(device: str = "cuda", progress: Progress | None = None) -> dict:
         "kernels": kernels,
         "residency": residency,
         "why": why,
-        "numbers": {f"sms_of_{row['blocks']}": float(row["sms_used"]) for row in residency},
+        "numbers": {
+            f"{row['name'].replace(' ', '_')}_{key}": float(row[key])
+            for row in residency
+            for key in ("sms_used", "warps_share", "us")
+        },
     }
 
 
@@ -113,7 +118,8 @@ def _residency(sms: int, most: int) -> list[dict]:
     launcher = Launcher()
     fits = launcher.blocks_that_fit("residents", THREADS)
     out = []
-    for blocks in (1, sms // 2, sms, 2 * sms, sms * fits, sms * fits + 1):
+    grids = {"one": 1, "half": sms // 2, "each": sms, "two each": 2 * sms, "full": sms * fits, "one more": sms * fits + 1}
+    for name, blocks in grids.items():
         stamps = launcher.poisoned(blocks, 3)
         kernel = launcher.kernel("residents", stamps, SPIN_NS, blocks=blocks, threads=THREADS)
         kernel.once()
@@ -124,6 +130,7 @@ def _residency(sms: int, most: int) -> list[dict]:
         at_once = most_at_once([(begin, end) for _, begin, end in seen])
         out.append(
             {
+                "name": name,
                 "blocks": blocks,
                 "sms_used": len({sm for sm, _, _ in seen}),
                 "at_once": at_once,

@@ -24,8 +24,8 @@ COLUMNS = ("i", "host_start_ns", "host_ns", "start_ns", "end_ns", "depth")
 class Alignment:
     """The device's clock against the host's: a host time plus `offset_ns` is the device's time, within `error_ns`."""
 
-    host_ns: float
-    offset_ns: float
+    host_ns: int
+    offset_ns: int
     error_ns: float
 
 
@@ -37,16 +37,14 @@ def alignment(before: Sequence[int], after: Sequence[int], answers: Sequence[int
     if not answers:
         raise MeasurementError("the device did not answer when it was asked for its clock")
     width, t0, t1, answer = min((t1 - t0, t0, t1, a) for t0, t1, a in zip(before, after, answers, strict=True))
-    middle = t0 + width / 2
+    middle = t0 + width // 2  # whole numbers: the device counts from 1970, and a float of that size knows 256 ns at best
     return Alignment(middle, answer - middle, width / 2)
 
 
 def on_host_clock(stamps: Sequence[int], first: Alignment, last: Alignment) -> list[int]:
     """Device stamps (ns) as host times, the drift between two alignments shared out evenly."""
-    base = int(first.offset_ns)  # both offsets may be 60 bits long: only their difference goes through floats
-    drift = (last.offset_ns - first.offset_ns) / max(1.0, last.host_ns - first.host_ns)
-    rest, middle = first.offset_ns - base, first.host_ns
-    return [round(t - rest - drift * (t - middle)) for t in (stamp - base for stamp in stamps)]
+    drift = (last.offset_ns - first.offset_ns) / max(1, last.host_ns - first.host_ns)
+    return [t - round(drift * (t - first.host_ns)) for t in (stamp - first.offset_ns for stamp in stamps)]
 
 
 # ------------------------------------------------------------------------------------------------ measured

@@ -14,7 +14,7 @@ from utils.measure import smi
 from utils.measure.device_clock import MeasurementError
 
 Progress = Callable[[float, str], None]
-IDLE_S = 4.0
+IDLE_S = 3.0
 SAMPLES, FINE_NS, COARSE_NS = 150, 200_000, 5_000_000  # after idling: 30 ms in steps of 0.2 ms; under load: 0.75 s
 
 
@@ -24,15 +24,20 @@ def sm_clock(device: str = "cuda", progress: Progress | None = None) -> dict:
     "after_idle" in steps of 0.2 ms after seconds without work; "alone" in steps of 5 ms while one block spins; "under_gemm" in
     steps of 5 ms beside matrix products on all SMs. "numbers": "idle_s", "first_mhz" (the first step after idling), "settled_mhz"
     (the median of the last third), "ramp_ms" (until 95 % of that; 0.0 when it was there from the first step), "alone_mhz",
-    "gemm_mhz", "launch_after_idle_us" and "launch_busy_us" (host: a launch and a wait), "max_mhz", "smi_idle_mhz",
-    "smi_busy_mhz" (nvidia-smi's, None without it). Raises MeasurementError without CUDA or torch's run-time compiler. About 10 s.
+    "gemm_mhz", "launch_after_idle_us" and "launch_busy_us" (host: a launch and a wait), and nvidia-smi's
+    "max_mhz", "smi_untouched_mhz" (before this process had a context), "smi_idle_mhz" (idle, with one), "smi_busy_mhz" (beside
+    the products; None each without it). Raises MeasurementError without CUDA or torch's run-time compiler. About 10 s.
     """
     import torch
 
     from utils.measure.stamp_kernels import Launcher
 
     report = progress or (lambda done, text: None)
-    launcher, notes = Launcher(), []
+    notes: list[str] = []
+    untouched = None
+    if torch.cuda.is_available() and not torch.cuda.is_initialized():  # soon this process has a context, and the GPU stays awake
+        untouched = _smi("clocks.sm", "0", notes)[0] if torch.cuda.device_count() == 1 else None
+    launcher = Launcher()
     gpu = smi.this_gpu()
     fine_out, coarse_out = launcher.poisoned(SAMPLES + 1, 2), launcher.poisoned(SAMPLES + 1, 2)
     fine = launcher.kernel("clocks", fine_out, SAMPLES + 1, FINE_NS)
@@ -43,7 +48,6 @@ def sm_clock(device: str = "cuda", progress: Progress | None = None) -> dict:
     launcher.read(fine_out)
     fine_out.fill_(-1)
     torch.cuda.synchronize()
-    asked = _smi("clocks.sm,clocks.max.sm", gpu, notes)  # before the idling: asking wakes some devices up
     report(0.1, "idling")
     time.sleep(IDLE_S)
     woken = empty.loop(1, waiting=True) * 1e-3
@@ -55,6 +59,9 @@ def sm_clock(device: str = "cuda", progress: Progress | None = None) -> dict:
     busy = median(empty.loop(1, waiting=True) * 1e-3 for _ in range(50))
     report(0.7, "beside matrix products")
     under, smi_busy = _beside_gemm(launcher, coarse_out, gpu, notes)
+    report(0.9, "idling again, for nvidia-smi")
+    time.sleep(IDLE_S)
+    asked = _smi("clocks.sm,clocks.max.sm", gpu, notes)
     report(1.0, "measured")
     numbers = ramp(after_idle) | {
         "idle_s": IDLE_S,
@@ -62,6 +69,7 @@ def sm_clock(device: str = "cuda", progress: Progress | None = None) -> dict:
         "gemm_mhz": median(under["mhz"][len(under["mhz"]) // 3 :]),
         "launch_after_idle_us": woken,
         "launch_busy_us": busy,
+        "smi_untouched_mhz": untouched,
         "smi_idle_mhz": asked[0],
         "max_mhz": asked[1],
         "smi_busy_mhz": smi_busy,

@@ -123,7 +123,7 @@ class Lanes:
 
 def figure(lanes: Lanes, title: str = "") -> Picture:
     """The lanes to scale, the queue below them, and every launch in the table."""
-    return Picture(_svg(lanes, title), _alt(lanes, title), table(lanes, title), lanes.label)
+    return Picture(_svg(lanes, title), _alt(lanes, title), table(lanes, title))
 
 
 def table(lanes: Lanes, title: str = "") -> Table:

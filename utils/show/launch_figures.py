@@ -50,36 +50,43 @@ def calls(case: Mapping, label: str) -> Picture:
         f"launch {number[-1]:,}; a kernel takes {format_time(1e3 * kernel_us)}. Below, kernels in the queue: up to "
         f"{max(points['depth']):,}. {label}"
     )
-    return Picture(_drawn(paint, 3.4, nrows=2, sharex=True), alt, Table(rows, columns, title, notes), label)
+    return Picture(_drawn(paint, 3.4, nrows=2, sharex=True), alt, Table(rows, columns, title, notes))
 
 
-def over_time(series: Mapping[str, Mapping[str, Sequence[float]]], label: str) -> Picture:
-    """The SM clock over time, one line for each state: {"t_ms": …, "mhz": …} by name."""
+def over_time(panels: Sequence[Mapping[str, Mapping[str, Sequence[float]]]], label: str) -> Picture:
+    """The SM clock over time, a panel for each span of time, in it one line a state: {"t_ms": …, "mhz": …} by name."""
     title = "The SM clock"
+    everything = {name: one for panel in panels for name, one in panel.items()}
 
     def paint(figure, axes) -> None:
-        for at, (name, one) in enumerate(series.items()):
-            style = {"marker": theme.MARKERS[at], "linestyle": ("-", "--")[at % 2], "markersize": 3.5}
-            axes.plot(one["t_ms"], one["mhz"], color=theme.SERIES[at], label=name, **style)
-        axes.set_ylim(bottom=0)
-        axes.set_xlabel("ms since the first kernel")
-        axes.set_ylabel("MHz")
-        axes.legend()
-        axes.grid(color=theme.GRID, linewidth=0.6)
-        axes.set_title(label, fontsize=9, fontweight="normal", color=theme.MUTED)
+        axes = list(axes) if len(panels) > 1 else [axes]
+        highest = max(max(one["mhz"]) for one in everything.values())
+        at = 0
+        for ax, panel in zip(axes, panels, strict=True):
+            for name, one in panel.items():
+                style = {"linestyle": ("-", "--", ":")[at % 3], "linewidth": 2.0}
+                ax.plot(one["t_ms"], one["mhz"], color=theme.SERIES[at % len(theme.SERIES)], label=name, **style)
+                at += 1
+            ax.set_ylim(0, 1.12 * highest)
+            ax.set_xlabel("ms")
+            ax.legend(loc="lower right", fontsize=8.5)
+            ax.grid(color=theme.GRID, linewidth=0.6)
+        axes[0].set_ylabel("MHz")
+        axes[0].set_title(label, fontsize=9, fontweight="normal", color=theme.MUTED)
         _headline(figure, title)
 
     rows = []
-    for name, one in series.items():
+    for name, one in everything.items():
         last = len(one["mhz"]) - 1
         shown = sorted({round(k * last / 7) for k in range(8)})
-        rows += [{"state": name, "ms": one["t_ms"][at], "mhz": significant(float(one["mhz"][at]), 4)} for at in shown]
+        rows += [{"state": name, "ms": float(one["t_ms"][at]), "mhz": significant(float(one["mhz"][at]), 4)} for at in shown]
     columns = {"state": "state", "ms": "ms", "mhz": "MHz"}
     alt = f"Curves: {title} over time. " + " ".join(
         f"{name}: from {significant(float(one['mhz'][0]), 4)} to {significant(float(one['mhz'][-1]), 4)} MHz."
-        for name, one in series.items()
+        for name, one in everything.items()
     )
-    return Picture(_drawn(paint, 2.8), f"{alt} {label}", Table(rows, columns, title, [label]), label)
+    grid = {"ncols": len(panels), "sharey": True} if len(panels) > 1 else {}
+    return Picture(_drawn(paint, 2.8, **grid), f"{alt} {label}", Table(rows, columns, title, [label]))
 
 
 def utilisation(rows: Sequence[Mapping], names: Mapping[str, str], sms: int, label: str) -> Picture:
@@ -115,7 +122,7 @@ def utilisation(rows: Sequence[Mapping], names: Mapping[str, str], sms: int, lab
     alt = f"Bars: {title}. " + "; ".join(
         f"{row['workload']}: " + ", ".join(f"{key} {row[key] or 'not known'}" for key in bars) for row in cells
     )
-    return Picture(_drawn(paint, 1.3 + 0.62 * len(rows)), f"{alt}. {label}", Table(cells, None, title, [label]), label)
+    return Picture(_drawn(paint, 1.3 + 0.62 * len(rows)), f"{alt}. {label}", Table(cells, None, title, [label]))
 
 
 def profiled(lanes: Mapping, title: str, label: str) -> Picture:

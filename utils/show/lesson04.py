@@ -7,6 +7,7 @@ with the reason) and words it, so that a sentence stays true when the numbers su
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from utils.measure.dispatch_trace import Dispatch
 from utils.measure.launch_here import Found
@@ -72,6 +73,7 @@ WHY = {
 
 OTHER_WAY = 1.25  # a price this many times another is called clearly more
 AGREE = 1.15  # clocks within 15 % of each other are said to agree
+NO_LINE = "none"  # the variant of the study's steps without one more line
 READS = ("aten::_local_scalar_dense", "aten::nonzero", "aten::equal", "aten::masked_select", "aten::_unique2")
 # What the reader writes → the expression that is traced for it: lines that need a value on the host, and lines that do not.
 ASKING = {
@@ -145,11 +147,11 @@ def _us(value: float | None) -> str:
     return "not measured" if value is None else format_time(value * 1e3)
 
 
-def lane_figures(found: Found, simulated: Mapping, case: str = "slow") -> list[Picture]:
-    """The lanes of one case: of the GPU where there are any, and always of the simulated queue, each in a figure of its own."""
+def lane_figures(found: Found, simulated: Mapping) -> list[Picture]:
+    """Launches of a long kernel: on the GPU where there is one, and always in the simulated queue, each in its own figure."""
     out = []
     if found.value is not None:
-        out.append(lanes_figure.figure(lanes_of(found.value[case], found.label), found.value[case]["what"]))
+        out.append(lanes_figure.figure(lanes_of(found.value["slow"], found.label), found.value["slow"]["what"]))
     out.append(lanes_figure.figure(lanes_of(simulated, queue_explorer.LABEL), f"Simulated: {simulated['what']}"))
     return out
 
@@ -165,11 +167,12 @@ def filled(found: Found, simulated: Mapping) -> tuple[str, Sentence]:
         if numbers["fills_at"] is None:
             words.append(f"In {case['n']:,} launches the queue never filled ({label}): at most {numbers['depth_max']:,} waited.")
             continue
+        ended = numbers["fills_at"] - numbers["depth_max"]
         words.append(
             f"Up to launch {numbers['fills_at']:,} a call took {_us(numbers['host_ahead_us'])}; from then on "
             f"{_us(numbers['host_full_us'])}, {significant(numbers['host_full_us'] / numbers['host_ahead_us'], 2)} times as "
-            f"long, where a kernel takes {_us(numbers['kernel_us'])}. At most {numbers['depth_max']:,} kernels were in the queue "
-            f"({label})."
+            f"long, where a kernel takes {_us(numbers['kernel_us'])}. {ended:,} kernels had ended by then, and at "
+            f"most {numbers['depth_max']:,} were in the queue ({label})."
         )
     kind = "endless" if cases[0][0]["numbers"]["fills_at"] is None else "waits"
     missing = "" if found.value is not None else str(not_measured(found, "the queue of a GPU"))
@@ -217,6 +220,14 @@ def cases_table(found: Found) -> Table | None:
     return Table(rows, columns, "Who waits for whom", notes)
 
 
+def other_lanes(found: Found) -> list[Picture]:
+    """The GPU's two other cases as lanes: a device that is faster than its host, and a host that waits after each launch."""
+    if found.value is None:
+        return []
+    cases = [found.value[name] for name in ("fast", "synchronised")]
+    return [lanes_figure.figure(lanes_of(case, found.label), case["what"]) for case in cases]
+
+
 def pace(kernel_us: float = 2.0, launch_us: float = 5.0) -> tuple[str, Sentence]:
     """(text of the option that the model gives, sentences): 40 launches, and the same with kernels of half the length."""
     before, after = (queue_explorer.simulate(launch_us, k) for k in (kernel_us, kernel_us / 2))
@@ -255,12 +266,16 @@ def launch_share(found: Found) -> Sentence:
     return Sentence(*words, _why(found))
 
 
-def race_view(found: Found, title: str, truth: str | None = None) -> list:
-    """A race of the study as figure and table, or nothing; its notes say which readings are missing."""
+def race_view(found: Found, title: str, hidden: Sequence[str] = ("empty loop",)) -> list:
+    """A race of the study as figure and table, or nothing; its notes say which readings are missing.
+
+    `hidden` readings are left out: a loop of 2 ns would stretch the axis for all the others.
+    """
     if found.value is None:
         return []
-    picture = figures.compare(found.value, title=title, truth=truth, source=found.label)
-    return [picture, *([Sentence(*found.value.notes)] if found.value.notes else [])]
+    race = replace(found.value, readings={n: r for n, r in found.value.readings.items() if n not in hidden})
+    notes = [f"{note[0].upper()}{note[1:]}." for note in race.notes]
+    return [figures.compare(race, title=title, source=found.label), *([Sentence(*notes)] if notes else [])]
 
 
 PAIR, GRAPH, PROFILER, STEADY = "event pair", "graph node", "profiler", "back to back"
@@ -318,11 +333,12 @@ def _mhz(value: float | None) -> str:
 
 
 def clock_figure(found: Found) -> Picture | None:
-    """The SM clock over time after a pause and under matrix products."""
-    if found.value is None or not found.value["after_idle"]["mhz"]:
+    """The SM clock over time: after a pause, and, in a panel of its own, with one block alone and under matrix products."""
+    if found.value is None:
         return None
-    series = {"after a pause": found.value["after_idle"], "under matrix products": found.value["under_gemm"]}
-    return launch_figures.over_time({name: one for name, one in series.items() if one["mhz"]}, found.label)
+    panels = [{"after a pause": "after_idle"}, {"one block alone": "alone", "under matrix products": "under_gemm"}]
+    curves = [{name: found.value[key] for name, key in panel.items() if found.value.get(key, {}).get("mhz")} for panel in panels]
+    return launch_figures.over_time([panel for panel in curves if panel], found.label) if any(curves) else None
 
 
 # ------------------------------------------------------------------------------------------------ utilisation and occupancy
@@ -334,6 +350,7 @@ WORKLOADS = {
     "tiny_with_10us_host": "tiny kernels, 10 µs of host work between",
     "tiny_with_100us_host": "tiny kernels, 100 µs of host work between",
     "tiny_with_1000us_host": "tiny kernels, 1 ms of host work between",
+    "tiny_with_10000us_host": "tiny kernels, 10 ms of host work between",
     "eager_adds": "small eager adds",
     "gemm": "large matrix products",
 }
@@ -391,20 +408,18 @@ def utilisation_figure(found: Found) -> Picture | None:
 
 
 def occupancy(found: Found) -> Sentence:
-    """What an add of one element fills of the chip, beside the largest kernel of the table."""
-    if found.value is None or not found.value["kernels"]:
+    """What an add of one element fills of the chip, beside the largest kernel of the table; and where single blocks ran."""
+    if found.value is None or not (found.value["kernels"] or found.value["residency"]):
         return not_measured(found, "how much of the chip a kernel fills")
-    kernels, sms = found.value["kernels"], found.value["sms"]
-    small, large = (f(kernels, key=lambda k: k["blocks"] * k["threads"]) for f in (min, max))
-    return Sentence(
-        *(
-            f"{one['what']} ran as {one['blocks']:,} block{'s' * (one['blocks'] > 1)} of {one['threads']:,} threads; "
-            f"{sms} SMs hold {found.value['max_warps_per_sm']} warps each: {_share_of_warps(one, found.value)} filled."
-            for one in ([small] if small is large else [small, large])
-        ),
-        f"({found.label})",
-        _why(found),
-    )
+    kernels, sms, room = found.value["kernels"], found.value["sms"], found.value["max_warps_per_sm"]
+    words = [f"There are {sms} SMs, and {room} warps fit on each ({found.label})."]
+    small, large = (f(kernels, key=lambda k: k["blocks"] * k["threads"], default=None) for f in (min, max))
+    for one in {id(k): k for k in (small, large) if k}.values():
+        grid = f"{one['blocks']:,} block{'s' * (one['blocks'] > 1)} of {one['threads']:,} threads"
+        words.append(f"{one['what']} ran as {grid}: {_share_of_warps(one, found.value)} of the warps that fit.")
+    for row in found.value["residency"][:1]:
+        words.append(f"A kernel of {row['blocks']} block was seen on {row['sms_used']} SM.")
+    return Sentence(*words, *(f"{why[0].upper()}{why[1:]}." for why in found.value.get("why", ())), _why(found))
 
 
 def _share_of_warps(kernel: Mapping, part: Mapping) -> str:
@@ -413,23 +428,44 @@ def _share_of_warps(kernel: Mapping, part: Mapping) -> str:
     return format_share(min(warps, room), room)
 
 
-def occupancy_table(found: Found) -> Table | None:
-    """Each kernel: its grid, the warps that it brings for an SM, the share of the warps that fit, and its time."""
-    if found.value is None or not found.value["kernels"]:
-        return None
-    rows = [
-        {
-            "kernel": one["what"],
-            "blocks": one["blocks"],
-            "threads": one["threads"],
-            "fills": _share_of_warps(one, found.value),
-            "us": _us(one["us"]),
+def occupancy_tables(found: Found) -> list[Table]:
+    """Each kernel with its grid and the share of the warps that fit; and on how many SMs blocks of our own kernel were seen."""
+    if found.value is None:
+        return []
+    out = []
+    if found.value["kernels"]:
+        rows = [
+            {
+                "kernel": one["what"],
+                "blocks": one["blocks"],
+                "threads": one["threads"],
+                "fills": _share_of_warps(one, found.value),
+                "us": _us(one["us"]),
+            }
+            for one in found.value["kernels"]
+        ]
+        columns = {
+            "kernel": "op",
+            "blocks": "blocks",
+            "threads": "threads a block",
+            "fills": "of the warps that fit",
+            "us": "time",
         }
-        for one in found.value["kernels"]
-    ]
-    columns = {"kernel": "op", "blocks": "blocks", "threads": "threads a block", "fills": "of the warps that fit", "us": "time"}
-    note = "More warps than fit run in waves. The share counts warps that are there, and not how well they work"
-    return Table(rows, columns, "How much of the chip a kernel fills", [found.label, note])
+        note = "More warps than fit run in waves. The share counts warps that are there, and not how well they work"
+        out.append(Table(rows, columns, "How much of the chip a kernel fills", [found.label, note]))
+    if found.value["residency"]:
+        rows = [
+            {"blocks": r["blocks"], "sms": r["sms_used"], "at_once": r["at_once"], "fills": format_share(r["warps_share"], 1.0)}
+            for r in found.value["residency"]
+        ]
+        columns = {
+            "blocks": "blocks launched",
+            "sms": "SMs they ran on",
+            "at_once": "at the same moment",
+            "fills": "of the warps",
+        }
+        out.append(Table(rows, columns, "Where blocks ran: each wrote down its SM", [found.label]))
+    return out
 
 
 # ------------------------------------------------------------------------------------------------ hidden waits
@@ -447,27 +483,32 @@ def read_outs(traced: Mapping[str, Dispatch]) -> dict[str, list[str]]:
 
 def waiting(found: Found, traced: Mapping[str, Dispatch]) -> tuple[str, Sentence]:
     """(text of the option that was seen, sentences): which lines make the host wait, by the GPU's timeline or by their ops."""
-    asked = [line for line, ops in read_outs(traced).items() if ops]
     if found.value is None:
-        waits = asked
-        said = f"By their ops, these lines hand a value to the host: {', '.join(asked) or 'none'}. On a GPU each of them waits."
-        missing = str(not_measured(found, "how long each of them waits"))
+        waits = [line for line, ops in read_outs(traced).items() if ops]
+        calm = [line for line in traced if line not in waits]
+        said = f"By their ops, these lines hand a value to the host: {_join(waits) or 'none'}. On a GPU each of them would wait."
+        more = str(not_measured(found, "how long each of them waits"))
     else:
         rows = found.value["rows"]
         waits = [row["code"] for row in rows if row["waits"]]
-        said = f"On the timeline ({found.label}) the host waited in {_join(waits) or 'no line'}; " + (
-            f"not in {_join([row['code'] for row in rows if not row['waits']]) or 'any other'}."
-        )
-        dearest = max(rows, key=lambda row: row["step_us"])
-        base = min(rows, key=lambda row: row["step_us"])
-        missing = (
-            f"A step took {_us(base['step_us'])} with {base['code']} and {_us(dearest['step_us'])} with {dearest['code']}"
-            + (f"; after the wait the device had nothing to do for {_us(dearest['idle_us'])}. " if dearest["idle_us"] else ". ")
-            + _why(found)
-        )
-    lines = len(traced) if found.value is None else len(found.value["rows"])
-    kind = "none" if not waits else "all" if len(waits) == lines else "item" if _only_item(waits) else "several"
-    return WAITING_ANSWERS[kind][1], Sentence(said, missing)
+        calm = [row["code"] for row in rows if not row["waits"] and row["variant"] != NO_LINE]
+        said = f"On the timeline ({found.label}) the host waited in {_join(waits) or 'no line'}, not in {_join(calm) or 'others'}."
+        more = f"{_steps(rows)} {_why(found)}"
+    kind = "none" if not waits else "all" if not calm else "item" if _only_item(waits) else "several"
+    return WAITING_ANSWERS[kind][1], Sentence(said, more)
+
+
+def _steps(rows: Sequence[Mapping]) -> str:
+    """A step without a line more, and the dearest with one that waits."""
+    plain = [row for row in rows if row["variant"] == NO_LINE]
+    waits = [row for row in rows if row["waits"]]
+    if not plain or not waits:
+        return ""
+    dearest = max(waits, key=lambda row: row["step_us"])
+    idle = f"; after the wait the device had nothing to do for {_us(dearest['idle_us'])}" if dearest["idle_us"] else ""
+    return (
+        f"A step took {_us(plain[0]['step_us'])} without such a line and {_us(dearest['step_us'])} with {dearest['code']}{idle}."
+    )
 
 
 def _only_item(waits: Sequence[str]) -> bool:

@@ -14,6 +14,7 @@ from itertools import repeat
 from utils.measure.device_clock import MeasurementError
 from utils.measure.fingerprints import cores
 from utils.measure.stopwatch import AGAIN, calibrate, interleave, timer_overhead_ns
+from utils.model.quantities import noise_of
 from utils.model.readings import Race
 
 Progress = Callable[[float, str], None]
@@ -72,7 +73,10 @@ def numbers(race: Race, sizes: dict[str, int]) -> dict:
     out = {f"{place}_{threads}_us": value * 1e-3 for (place, threads), value in ns.items()}
     work = ns["below", 1] - ns["half", 1]  # what half a grain of elements takes: the op's fixed part is in neither
     wake = ns["above", 2] - (ns["above", 1] - max(0.0, work))
-    error = race.error * max(ns["above", 1], ns["above", 2])
+    # Two threads scatter more than the one that the A/A pair ran on, so each price's own scatter is in the error as well.
+    used = (("half", 1), ("below", 1), ("above", 1), ("above", 2))
+    scatter = sum(noise_of(race[name_of(sizes[place], threads)]) * ns[place, threads] for place, threads in used)
+    error = race.error * max(ns["above", 1], ns["above", 2]) + scatter
     return out | {
         "crossing_us": (ns["above", 2] - ns["below", 2]) * 1e-3,
         "wake_us": wake * 1e-3,

@@ -17,7 +17,7 @@ from typing import Any
 
 from utils.measure import callgrind, key_sets, layers, seams, statements, witness
 from utils.measure.callgrind import Statement
-from utils.measure.key_sets import KeySets
+from utils.measure.key_sets import KeySets, ThreadSets
 from utils.measure.stopwatch import time_host
 from utils.measure.study import Part
 from utils.model import studies
@@ -134,11 +134,27 @@ def lookups(expression: str = "a + b", *, device: str = "cpu", tensors: Mapping 
     return {name: lookup(expression, name, device=device, tensors=tensors) for name in STATES}
 
 
+def around(name: str, tensors: Mapping[str, Any], device: str = "cpu") -> tuple[ThreadSets, ...]:
+    """The thread's sets before, inside and after one of `STATES`, each with the first key of the add of the tensors then."""
+    return key_sets.around(OP_OF["a + b"], tensors, lambda: state(name, device))
+
+
+def reader(device: str = "cpu") -> Callable[[str, str], KeySets | None]:
+    """A function (expression, state) → key sets, for one of `OP_OF` in one of `STATES`; nothing is run."""
+
+    def read(expression: str, name: str) -> KeySets | None:
+        given = statements.tensors(expression, False, device)
+        with state(name, device):
+            return key_sets.read(OP_OF[expression], given)
+
+    return read
+
+
 def without_fall_through(device: str = "cpu") -> dict[str, int]:
     """How often a witness at Autocast's key of the add is reached, plain and under autocast: it takes the fall-through away.
-
-    Raises RuntimeError where this torch allows no witness.
-    """
+    {} where this torch allows no witness."""
+    if witness.missing():
+        return {}
     given = statements.tensors("a + b", False, device)
     hits = {}
     for name in ("plain", "autocast"):
@@ -149,10 +165,10 @@ def without_fall_through(device: str = "cpu") -> dict[str, int]:
 
 
 def one_kernel_for_dtypes(device: str = "cpu") -> dict[str, int]:
-    """How often one and the same function at the backend's key of add was reached, by dtype (and once transposed).
-
-    Raises RuntimeError where this torch allows no witness.
-    """
+    """How often one and the same function at the backend's key of add was reached, by dtype (and once transposed). {} where
+    this torch allows no witness."""
+    if witness.missing():
+        return {}
     names = ("float32", "bfloat16", "int64", "transposed")
     hits = {}
     with witness.witness(OP_OF["a + b"], [layers.BACKENDS[device]]) as seen:
@@ -186,21 +202,24 @@ def seen(device: str = "cpu", progress: Progress | None = None) -> dict[str, Any
         report(0.1 + 0.1 * at, expression)
         for name, one in lookups(expression, device=device).items():
             out["chains"][f"{expression}, {name}"] = {"derived": list(one.derived), "ran": list(one.ran), "missing": one.missing}
-    if not witness.missing():
-        out["arrivals by dtype"] = one_kernel_for_dtypes(device)
-        out["arrivals at Autocast's key of add"] = without_fall_through(device)
+    out["arrivals by dtype"] = one_kernel_for_dtypes(device)
+    out["arrivals at Autocast's key of add"] = without_fall_through(device)
     report(0.6, "layers")
     for expression in layers.OPS:
         out[f"layers of {expression}"] = list(layers.stacked(expression, device).order)
     report(0.7, "compiling")
-    compiled = layers.compiled(device=device)
-    out["compiled"] = {
-        "graph": list(compiled.graph),
-        "seen while compiling": len(compiled.while_compiling),
-        "seen per call": len(compiled.per_call),
-        "node outside": compiled.node_outside,
-        "results": [vars(one) for one in compiled.results],
-    }
+    compiled, why = layers.try_compiled(device)
+    out["compiled"] = (
+        {"missing": why}
+        if compiled is None
+        else {
+            "graph": list(compiled.graph),
+            "seen while compiling": len(compiled.while_compiling),
+            "seen per call": len(compiled.per_call),
+            "node outside": compiled.node_outside,
+            "results": [vars(one) for one in compiled.results],
+        }
+    )
     return out
 
 

@@ -153,6 +153,17 @@ def compiled(expressions: Sequence[str] = tuple(OPS), device: str = "cpu") -> Co
     )
 
 
+def try_compiled(device: str = "cpu") -> tuple[Compiled | None, str]:
+    """(`compiled`, ""), or (None, why torch.compile cannot be used here, in words)."""
+    import torch
+
+    try:
+        return compiled(device=device), ""
+    except Exception as error:  # whatever torch.compile dislikes about a system is a reason for a table, and no end of a lesson
+        said = str(error).strip().splitlines()
+        return None, f"torch {torch.__version__}: {type(error).__name__}: {said[0] if said else 'it says nothing more'}"
+
+
 def _function(expressions: Sequence[str], names: Sequence[str]):
     """The expressions as one Python function of the named tensors, in source: torch.compile reads functions, not eval."""
     source = f"lambda {', '.join(names)}: ({', '.join(expressions)},)"

@@ -224,6 +224,15 @@ def lookup_table(*looked: Lookup) -> Table:
     return Table(rows, columns, "Derived, then seen")
 
 
+def first_figure(looked: Mapping[str, Lookup]) -> Picture | None:
+    """The steps from the sets to the first key of the add in inference_mode."""
+    one = looked["inference_mode"]
+    if one.keys is None:
+        return None
+    note = f"Witnesses saw {_path(one.ran)}." if one.ran else unseen(one.missing)
+    return key_figures.grid(one.keys, title=f"{one.expression} in {one.state}, step by step", note=note)
+
+
 STEPS = ("the arguments united", "+ what the thread includes", "− what it excludes", "− where the op falls through")
 
 
@@ -262,6 +271,11 @@ KINDS = {
 
 def kind_of(row: TableRow) -> str:
     return "fallthrough" if row.fallthrough else row.kind
+
+
+KEYS_BESIDE = {
+    device: (f"Autocast{name}", f"Autograd{name}", "ADInplaceOrView", "Python", name, "Meta") for device, name in BACKENDS.items()
+}
 
 
 def own_rows(rows: Sequence[TableRow]) -> Sentence:
@@ -453,11 +467,13 @@ def meta(race: Race) -> Sentence:
     return Sentence(f"An add of meta tensors costs {format_ns(race['meta'])}, and that is no more than the real one here.")
 
 
-def price_figures(race: Race, recorded: tuple[Race, str] | None = None, source: str = "live, on this machine") -> list[Picture]:
-    """The race as bars, and a recorded one in a picture of its own."""
-    out = [figures.compare(race, title="The add below one layer at a time", source=source)]
-    if recorded:
-        out.append(figures.compare(recorded[0], title="The same on another machine", source=recorded[1]))
+def price_figures(race: Race, recorded: Race | None = None, label: str = "", why: str = "") -> list:
+    """The race as bars, and a recorded one in a picture of its own, or why there is none."""
+    out = [figures.compare(race, title="The add below one layer at a time", source="live, on this machine")]
+    if recorded is not None:
+        out.append(figures.compare(recorded, title="The same on the host of a GPU", source=label))
+    elif why:
+        out.append(Sentence(f"On a GPU: not measured ({why})."))
     return out
 
 
@@ -548,6 +564,17 @@ def program(found: Seen) -> Table:
     note = "No op writes in place any more; the copy at the end puts the result where the caller expects it."
     return Table(
         rows or [{"op": "nothing was traced"}], caption="What functionalization leaves of a.add_(b); a * b", notes=[note]
+    )
+
+
+def own(asked: Sequence[str], same: bool) -> Sentence:
+    """Who was asked by an op of the reader's own, before and in inference_mode (`asked` has that word between the two)."""
+    at = list(asked).index("inference_mode")
+    before, after = asked[:at], asked[at + 1 :]
+    gone = [key for key in before if key not in after]
+    return Sentence(
+        f"Asked were {' and then '.join(before)}; the value {'is' if same else 'is NOT'} that of a + b.",
+        f"In inference_mode: {' and then '.join(after) or 'nobody'}. Not asked any more: {', '.join(gone) or 'none'}.",
     )
 
 

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from utils.show import theme
 from utils.show.picture import Picture
-from utils.show.tables import Table, format_share, significant
+from utils.show.tables import Table, significant
 
 WIDTH, LEFT, RIGHT = 760, 74, 12
 TOP, LANE, GAP, CURVE = 44, 34, 12, 56
@@ -153,11 +153,12 @@ def table(lanes: Lanes, title: str = "") -> Table:
 
 
 def _sum(lanes: Lanes) -> str:
-    waits = [f"{SHADES[kind][0]}: {significant(spent)} µs" for kind in ("full", "wait") if (spent := lanes.spent(kind)) > 0]
+    """The lanes in numbers; the unit stands once, at the end."""
+    waits = [f"{SHADES[kind][0]} {significant(spent)}" for kind in ("full", "wait") if (spent := lanes.spent(kind)) > 0]
     return (
-        f"All: {significant(lanes.end)} µs; launch calls {significant(lanes.spent('launch'))} µs; "
+        f"All {significant(lanes.end)}; launch calls {significant(lanes.spent('launch'))}; "
         + "".join(f"{wait}; " for wait in waits)
-        + f"kernels {significant(lanes.busy)} µs, {format_share(lanes.busy, lanes.end)}"
+        + f"kernels {significant(lanes.busy)} (in µs)"
         + ("" if lanes.cut else f"; at most {lanes.most_queued} in the queue")
     )
 

@@ -43,9 +43,9 @@ CLOCK_ANSWERS = {
     "agree": ("a_kernel_has_one_time", "None: they time the same kernel, so they agree"),
 }
 ONE_SM_ANSWERS = {
-    "share": ("utilisation_counts_sms", "About 1 %: it is a share of the chip"),
-    "none": ("tiny_is_unseen", "0 %: a single block is too little to be seen"),
-    "full": (None, "About 100 %"),
+    "share": ("utilisation_counts_sms", "Next to nothing: one SM of them all"),
+    "none": ("tiny_is_unseen", "Zero: a single block is too little to be seen"),
+    "full": (None, "Full: some kernel is there all the time"),
 }
 WAITING_ANSWERS = {
     "none": ("item_is_a_read", "None of them: they only read"),
@@ -492,7 +492,7 @@ def waiting(found: Found, traced: Mapping[str, Dispatch]) -> tuple[str, Sentence
         rows = found.value["rows"]
         waits = [row["code"] for row in rows if row["waits"]]
         calm = [row["code"] for row in rows if not row["waits"] and row["variant"] != NO_LINE]
-        said = f"On the timeline ({found.label}) the host waited in {_join(waits) or 'no line'}, not in {_join(calm) or 'others'}."
+        said = f"On the timeline ({found.label}) the host waited in {_join(waits) or 'none'}, not in {_join(calm) or 'others'}."
         more = f"{_steps(rows)} {_why(found)}"
     kind = "none" if not waits else "all" if not calm else "item" if _only_item(waits) else "several"
     return WAITING_ANSWERS[kind][1], Sentence(said, more)

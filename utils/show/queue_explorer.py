@@ -9,7 +9,7 @@ from __future__ import annotations
 from utils.measure.queue_lanes import simulated_lanes
 from utils.show import controls, lanes_figure
 from utils.show.lanes_figure import Lanes
-from utils.show.tables import format_share, significant
+from utils.show.tables import significant
 
 LABEL = "simulated queue, virtual time: no GPU, nothing measured"
 LAUNCHES = 40
@@ -30,25 +30,25 @@ def simulate(
 def draw(launch_us: float, kernel_us: float, gap_us: float, depth: int, sync_every: int) -> list:
     """The figure for one setting of the sliders, and what it shows, in words."""
     lanes = simulate(launch_us, kernel_us, gap_us=gap_us, depth=depth, sync_every=sync_every)
-    title = f"Simulated: {LAUNCHES} launches of {significant(launch_us)} µs, kernels of {significant(kernel_us)} µs"
+    title = f"Simulated: {LAUNCHES} launches of {significant(launch_us)}, kernels of {significant(kernel_us)} (µs)"
     return [lanes_figure.figure(lanes, title), words(lanes)]
 
 
 def words(lanes: Lanes) -> str:
-    """Who sets the pace in these lanes, and what host and device lose."""
+    """Who sets the pace in these lanes, and what host and device lose; µs throughout, said once."""
     n, full, waits = len(lanes.device), lanes.spent("full"), lanes.spent("wait")
     idle = sum(end - start for start, end in lanes.idle[1:])  # the first stretch is the way to the first kernel
-    out = [f"All {n} take {significant(lanes.end)} µs, {significant(lanes.end / n)} µs each."]
-    out.append(f"The device works {format_share(lanes.busy, lanes.end)} of the time.")
+    out = [f"In µs: all {n} take {significant(lanes.end)}, {significant(lanes.end / n)} each."]
+    out.append(f"The device works {significant(lanes.busy)} of that.")
     if full:
-        out.append(f"The host waits {significant(full)} µs for a place in the queue: the device sets the pace.")
+        out.append(f"The host waits {significant(full)} for a place in the queue: the device sets the pace.")
     elif idle and not waits:
-        out.append(f"Between kernels the device waits {significant(idle)} µs for the next launch: the host sets the pace.")
+        out.append(f"Between kernels the device waits {significant(idle)} for the next launch: the host sets the pace.")
     elif not waits:
         out.append(f"The host runs up to {lanes.most_queued} kernels ahead: the device sets the pace.")
     if waits:
         out.append(
-            f"Waiting for the device costs the host {significant(waits)} µs, and the device then idles {significant(idle)} µs."
+            f"Waiting for the device costs the host {significant(waits)}, and the device then idles {significant(idle)}."
         )
     return " ".join(out)
 

@@ -1,13 +1,14 @@
-"""What lesson 03, autograd, says about what it read, counted and timed: computed sentences, tables, and the numbers its checks judge.
+"""What lesson 03, autograd, says about what it read, counted and timed: computed sentences, tables, what its checks judge.
 
-It measures nothing: each function takes a part of the study "autograd" (`utils.measure.autograd`), live or recorded, and words it,
-so that every sentence stays true on another torch, on a GPU, and where something could not be had.
+It measures nothing: each function takes a part of the study "autograd" (`utils.measure.autograd`), live or recorded, and words
+it, so that every sentence stays true on another torch, on a GPU, and where something could not be had.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
+from utils.measure.callgrind import CallgrindError
 from utils.measure.grad_graph import Graph
 from utils.measure.grad_prices import BACKWARD, DROPPED, FORWARD, HELD, KEPT, PLAIN, saved_share, saving_two
 from utils.measure.handle_counts import ADD, MUL
@@ -80,7 +81,7 @@ COMPILED_ANSWERS = {
 WHY = {
     "autograd.accumulators": "A leaf has one accumulator. Every use of the leaf sends its gradient there, and it adds them up.",
     "autograd.add_keeps": "The gradient of a sum is the gradient that came in: no value of forward is needed for it.",
-    "autograd.product_keeps": "The gradient of x is worked out from w, and that of w from x. What nobody will ask for is not kept.",
+    "autograd.product_keeps": "The gradient of x is worked out from w, and that of w from x. What nobody asks for is not kept.",
     "autograd.growth": "Each row of the batch has activations of its own, while the parameters are there once.",
     "autograd.counters": "The counter stands with the tensor's memory, and whoever goes through .data gets a counter of its own.",
     "autograd.inference": "A tensor without a counter cannot be kept, since a change would go unseen. An add keeps none.",
@@ -118,8 +119,8 @@ def accumulators(graph: Graph, leaf: str = "x") -> tuple[str, Sentence]:
     uses = sum(edge is not None and edge[0] in {n.number for n in mine} for node in graph.nodes for edge in node.edges)
     kind = "none" if not mine else "leaf" if len(mine) == 1 else "use"
     return GRAPH_ANSWERS[kind][1], Sentence(
-        f"Behind {graph.expression} stand {len(graph.nodes)} nodes: {len(graph.inner)} for ops, and {len(graph.accumulators)} that "
-        "add into leaves.",
+        f"Behind {graph.expression} stand {len(graph.nodes)} nodes: {len(graph.inner)} for ops, "
+        f"{len(graph.accumulators)} that add into leaves.",
         f"{leaf} is used {uses} times and has {len(mine)} accumulator{'' if len(mine) == 1 else 's'}.",
         "A node has an edge for each input of its op, to the node that gets this gradient next.",
     )
@@ -232,7 +233,8 @@ def counters(rules: Mapping) -> tuple[str, Sentence]:
     let_through = [code for code, refused in rules["changed"].items() if DATA[1:6] in code and not refused]
     if let_through and rules["silently_wrong"]:
         words.append(
-            f"So backward of {let_through[0]} is not refused, and its gradient is off by {significant(rules['silently_wrong'], 2)}."
+            f"So backward of {let_through[0]} is not refused, "
+            f"and its gradient is off by {significant(rules['silently_wrong'], 2)}."
         )
     refused = [(code, text) for code, text in rules["changed"].items() if text]
     if refused:
@@ -319,8 +321,8 @@ def _faults(races: Mapping[str, Race], faults: Mapping) -> list[str]:
         return []
     name, (grad, without) = max(more.items(), key=lambda one: one[1][0])
     return [
-        f"Not all of it is the host's work per op: at {name} the system hands out {grad:,.0f} pages of memory in a step with grad, "
-        f"and {without:,.0f} in inference_mode. Memory that is kept cannot be used again."
+        f"Not all of it is the host's work per op: at {name} the system hands out {grad:,.0f} pages of memory in a step with "
+        f"grad, and {without:,.0f} in inference_mode. Memory that is kept cannot be used again."
     ]
 
 
@@ -363,8 +365,8 @@ def peaks(memory: Mapping, batch: int) -> Sentence:
     add = {mode: found[which] for mode, found in memory["peaks"]["peaks"]["a + b"].items()}
     level = "inference_mode needs the same." if at[INFERENCE] == at[NO_GRAD] else f"inference_mode needs {_bytes(at[INFERENCE])}."
     words = [
-        f"Forward of the {MLP} on a batch of {batch} needs {_bytes(at[GRAD])} at most with grad, {_bytes(at[NO_GRAD])} under no_grad: "
-        f"{format_share(at[NO_GRAD], at[GRAD])}. {level}"
+        f"Forward of the {MLP} on a batch of {batch} needs {_bytes(at[GRAD])} at most with grad, "
+        f"{_bytes(at[NO_GRAD])} under no_grad: {format_share(at[NO_GRAD], at[GRAD])}. {level}"
     ]
     if add[GRAD] == add[NO_GRAD]:
         words.append(f"The add needs {_bytes(add[GRAD])} in every mode: it keeps nothing, so there is nothing to save.")
@@ -452,7 +454,8 @@ def _node(race: Race, where: str) -> tuple[str, list[str]]:
     kind = "same" if not found.seen else "more" if found.ns > 0 else "less"
     against = {"same": "no difference seen to", "more": "more than", "less": "less than"}[kind]
     words = [
-        f"{where}, one add more costs {format_ns(race[backward])} in backward, {against} the {format_ns(race[forward])} of its forward."
+        f"{where}, one add more costs {format_ns(race[backward])} in backward, {against} the {format_ns(race[forward])} "
+        "of its forward."
     ]
     mul = race[f"mul, {BACKWARD}"]
     words.append(f"A mul more, which does compute in backward, costs {format_ns(mul)} there.")
@@ -477,10 +480,10 @@ def life(race: Race, lives: Mapping[str, bool]) -> tuple[str, Sentence]:
 
 
 def _life(race: Race, found, what: str) -> str:
+    both = f"({format_ns(race[found.b])} and {format_ns(race[found.a])})"
     if not found.seen:
-        return f"{what} the result shows no difference to keeping it ({format_ns(race[found.b])} and {format_ns(race[found.a])})."
-    way = "more" if found.ns > 0 else "less"
-    return f"{what} the result costs {format_ns(abs(found.ns))} {way} than keeping it ({format_ns(race[found.b])} and {format_ns(race[found.a])})."
+        return f"{what} the result shows no difference to keeping it {both}."
+    return f"{what} the result costs {format_ns(abs(found.ns))} {'more' if found.ns > 0 else 'less'} than keeping it {both}."
 
 
 def life_figure(race: Race, source: str) -> Picture:
@@ -496,7 +499,8 @@ def compiled_nodes(compiled: Mapping) -> tuple[str | None, Sentence]:
     kind = "none" if after == 0 else "one" if after == 1 else "all" if after == eager else None
     names = [n["name"] for n in compiled["compiled"]["nodes"] if not n["name"].endswith("AccumulateGrad")]
     words = [
-        f"Eager, {eager} nodes for ops stand behind {compiled['eager']['expression']}; compiled, {after}: {', '.join(names) or 'none'}.",
+        f"Eager, {eager} nodes for ops stand behind {compiled['eager']['expression']}; compiled, {after}:"
+        f" {', '.join(names) or 'none'}.",
         "Both gave the same gradients." if compiled["same"] else "The two gave different gradients.",
     ]
     if compiled["backward_ops"]:
@@ -504,13 +508,45 @@ def compiled_nodes(compiled: Mapping) -> tuple[str | None, Sentence]:
     return None if kind is None else COMPILED_ANSWERS[kind][1], Sentence(*words)
 
 
+def compiled_table(compiled: Mapping) -> Table:
+    """The nodes of both graphs, eager and compiled, from the result down."""
+    rows = [
+        {"graph": name, "node": node["name"], "to": node["leaf"] and f"adds into {node['leaf']}.grad", "keeps": _kept_by(node)}
+        for name in ("eager", "compiled")
+        for node in compiled[name]["nodes"]
+    ]
+    columns = {"graph": "graph", "node": "node", "keeps": "keeps", "to": "at its end"}
+    notes = ["What a compiled region keeps is not told by its node."] if compiled["compiled_nodes"] == 1 else []
+    return Table(rows, columns, "The graph at run time, eager and compiled", notes)
+
+
+def _kept_by(node: Mapping) -> str | None:
+    tensors = [name for name, what in node["saved"].items() if what.startswith("tensor")]
+    return ", ".join(tensors) or None
+
+
 # ------------------------------------------------------------------------------------------------ deeper
+
+
+def counted(measure: Callable | None = None) -> tuple[dict[str, float] | None, str]:
+    """(instructions by statement, whose they are): counted by `measure("cpu")` where it is given, else the recorded ones.
+
+    Where counting fails, the recorded ones with the reason; None where there are none.
+    """
+    study, why = recorded("cpu"), ""
+    if measure is not None:
+        try:
+            return measure("cpu"), "counted here"
+        except CallgrindError as error:
+            why = f"not counted here: {error}; "
+    part = _part(study, "instructions")
+    return (None, why) if study is None or not part else (dict(part), why + study.label())
 
 
 def instructions_table(counted: Mapping[str, float] | None, label: str) -> Table | Sentence:
     """Instructions of each statement in each mode, and what the mode takes off."""
     if not counted:
-        return Sentence("Instructions: not measured, no counts are at hand. Set live to True to count here, if valgrind is.")
+        return Sentence("Instructions: not measured, no counts are at hand.", label)
     rows = []
     for name, total in counted.items():
         base = counted.get(f"{name.rpartition(', ')[0]}, {GRAD}")
@@ -534,7 +570,8 @@ def handles(kept: Mapping, counted: Mapping[str, float] | None, label: str) -> S
     if counted:
         more = saving_two(counted)
         words.append(
-            f"Keeping two tensors takes {count(more)} instructions: what grad adds to a * b, less what it adds to a + b ({label})."
+            f"Keeping two tensors takes {count(more)} instructions: what grad adds to a * b, less what it adds to a + b "
+            f"({label})."
         )
     else:
         words.append("What keeping takes in instructions: not measured.")

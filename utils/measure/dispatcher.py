@@ -6,8 +6,7 @@ below one layer at a time; `count_layers` counts the same in instructions. `PART
 
 from __future__ import annotations
 
-import os
-import subprocess
+import re
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -15,7 +14,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-from utils.measure import callgrind, key_sets, layers, seams, statements, witness
+from utils.measure import callgrind, key_sets, layers, seams, statements, tools, witness
 from utils.measure.callgrind import Statement
 from utils.measure.key_sets import KeySets, ThreadSets
 from utils.measure.stopwatch import time_host
@@ -139,11 +138,17 @@ def around(name: str, tensors: Mapping[str, Any], device: str = "cpu") -> tuple[
     return key_sets.around(OP_OF["a + b"], tensors, lambda: state(name, device))
 
 
-def reader(device: str = "cpu") -> Callable[[str, str], KeySets | None]:
-    """A function (expression, state) → key sets, for one of `OP_OF` in one of `STATES`; nothing is run."""
+SECOND = ("float32", "made in inference_mode", "subclass with __torch_dispatch__")  # what the last argument may be, of `samples`
 
-    def read(expression: str, name: str) -> KeySets | None:
+
+def reader(device: str = "cpu") -> Callable[[str, str, str], KeySets | None]:
+    """A function (expression, state, last argument) → key sets, for one of `OP_OF` in one of `STATES`, its last tensor one of
+    `SECOND`; nothing is run."""
+    kinds = {name: tensor for name, tensor in samples(device).items() if name in SECOND}
+
+    def read(expression: str, name: str, last: str) -> KeySets | None:
         given = statements.tensors(expression, False, device)
+        given[list(given)[-1]] = kinds[last]
         with state(name, device):
             return key_sets.read(OP_OF[expression], given)
 
@@ -181,15 +186,16 @@ def one_kernel_for_dtypes(device: str = "cpu") -> dict[str, int]:
 
 
 def show_dispatch_trace() -> dict[str, Any]:
-    """What TORCH_SHOW_DISPATCH_TRACE=1 prints for one add in a fresh process (some 3 s): {"printed": text, "torch": version}."""
+    """What TORCH_SHOW_DISPATCH_TRACE=1 prints for one add in a fresh process (some 3 s): {"printed": lines, "torch": version,
+    "missing": why it could not be tried, "" when it was}."""
     import torch
 
-    code = "import torch; a = torch.rand(1); a + a"
-    environment = {**os.environ, "TORCH_SHOW_DISPATCH_TRACE": "1"}
-    child = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=300, check=True)
-    said = child.stdout + child.stderr
-    lines = [line for line in said.splitlines() if line.lstrip().startswith(("[call", "[redispatch"))]
-    return {"printed": lines, "torch": str(torch.__version__)}
+    code = "import os; os.environ['TORCH_SHOW_DISPATCH_TRACE'] = '1'; import torch; a = torch.rand(1); a + a; print('added')"
+    done, said = tools.run([sys.executable, "-c", code], seconds=300)
+    tried = done and "added" in said
+    lines = [line for line in said.splitlines() if re.match(r"\s*\[(re)?(call|dispatch)", line)]
+    missing = "" if tried else f"the process did not end as it should: {said.strip().splitlines()[-1:]}"
+    return {"printed": lines, "torch": str(torch.__version__), "missing": missing}
 
 
 def seen(device: str = "cpu", progress: Progress | None = None) -> dict[str, Any]:
@@ -207,6 +213,7 @@ def seen(device: str = "cpu", progress: Progress | None = None) -> dict[str, Any
     report(0.6, "layers")
     for expression in layers.OPS:
         out[f"layers of {expression}"] = list(layers.stacked(expression, device).order)
+    out["two modes"] = list(layers.two_modes(device))
     report(0.7, "compiling")
     compiled, why = layers.try_compiled(device)
     out["compiled"] = (

@@ -92,6 +92,16 @@ def stacked(expression: str = "a + b", device: str = "cpu", entered: Sequence[st
     return Stack(expression, tuple(entered), tuple(seen), _result(value, plain), why)
 
 
+def two_modes(device: str = "cpu") -> tuple[str, ...]:
+    """Who sees an add first, of two logging modes that share the Python key: "outer" was entered first, "inner" inside it."""
+    _, LoggingMode, _ = classes()
+    seen: list[Sight] = []
+    values = statements.tensors("a + b", False, device)
+    with LoggingMode(seen, "outer"), LoggingMode(seen, "inner"):
+        statements.evaluate("a + b", values)
+    return tuple(sight.key for sight in seen)
+
+
 def own_kernels(op: str, device: str = "cpu") -> tuple[str, ...]:
     """Those of the keys autocast, autograd and backend of a device at which the op has a kernel of its own: it does not fall
     through there, and does not become other ops."""

@@ -14,7 +14,8 @@ from utils.measure.layers import BACKENDS, MODE, SUBCLASS, Compiled, Stack
 from utils.measure.other_layers import Seen
 from utils.model import ledger
 from utils.model.quantities import NotMeasured
-from utils.model.readings import Race
+from utils.model.readings import Race, Receipt
+from utils.model.recordings import receipt_label
 from utils.show import figures, key_figures
 from utils.show.controls import Panel, choice, panel, slider
 from utils.show.explain import Sentence
@@ -87,7 +88,8 @@ def dtype_keys(held: Mapping[str, Sequence[str]], hits: Mapping[str, int]) -> tu
     different = len(set(sets.values()))
     dtypes = len({sets[name] for name in DTYPES if name != "transposed"})
     kind = "one" if different == 1 else "strides" if dtypes == 1 else "each"
-    words = [f"{', '.join(DTYPES[:-1])} and {DTYPES[-1]} have {different} different key set{'' if different == 1 else 's'}."]
+    found = "one and the same key set" if different == 1 else f"{different} different key sets"
+    words = [f"{', '.join(DTYPES[:-1])} and {DTYPES[-1]} have {found}."]
     if hits and set(hits.values()) == {1}:
         words.append("A witness at the backend's key saw all of them arrive at one and the same function.")
     elif hits:
@@ -142,17 +144,18 @@ def _listed(where: Mapping[str, str]) -> str:
 def thread_table(around: Mapping[str, Sequence[ThreadSets]]) -> Table:
     """For each context, what the thread includes and excludes inside it beyond what it did before, the first key of the add
     before, inside and after, and whether all is as before."""
-    rows = []
-    for name, moments in around.items():
-        if len(moments) < 3:
-            return Table([{"context": unseen("")}], caption="Before, inside, after")
-        before, inside, after = moments
+    if any(len(moments) < 3 for moments in around.values()):
+        return Table([{"context": unseen("")}], caption="Before, inside, after")
+    outside = next(iter(around.values()))[0]
+    whole = {"includes": ", ".join(outside.included), "excludes": ", ".join(outside.excluded)}
+    rows = [{"context": "none: before", **whole, "first": outside.first, "after": None}]
+    for name, (before, inside, after) in around.items():
         rows.append(
             {
                 "context": name,
                 "includes": _change(before.included, inside.included),
                 "excludes": _change(before.excluded, inside.excluded),
-                "first": " → ".join(moment.first for moment in moments),
+                "first": " → ".join(moment.first for moment in (before, inside, after)),
                 "after": "as before" if (before.included, before.excluded) == (after.included, after.excluded) else "changed",
             }
         )
@@ -236,23 +239,24 @@ def first_figure(looked: Mapping[str, Lookup]) -> Picture | None:
 STEPS = ("the arguments united", "+ what the thread includes", "− what it excludes", "− where the op falls through")
 
 
-def explorer(read: Callable[[str, str], KeySets | None], expressions: Sequence[str], states: Sequence[str]) -> Panel:
-    """Choose an op and a state and take the steps one by one: the figure shows the sets so far and the highest key of each.
+def explorer(
+    read: Callable[[str, str, str], KeySets | None], expressions: Sequence[str], states: Sequence[str], last: Sequence[str]
+) -> Panel:
+    """Choose an op, a state and what the last argument is, and take the steps one by one: the figure shows the sets so far and
+    the highest key of each. `read(expression, state, last)` gives the key sets."""
 
-    `read(expression, state)` gives the key sets of that op in that state.
-    """
-
-    def draw(op: str, state: str, steps: int) -> Picture | Sentence:
-        keys = read(op, state)
+    def draw(op: str, state: str, last: str, steps: int) -> Picture | Sentence:
+        keys = read(op, state, last)
         if keys is None:
             return Sentence(unseen(""))
-        return key_figures.grid(keys, title=f"{op}, {state}: {STEPS[steps - 1]}", upto=steps)
+        return key_figures.grid(keys, title=f"{op}, {state}, last argument {last}: {STEPS[steps - 1]}", upto=steps)
 
     return panel(
         draw,
         title="Your turn: which step decides?",
         op=choice(list(expressions), label="op"),
         state=choice(list(states), label="state"),
+        last=choice(list(last), label="last argument"),
         steps=slider(1, 4, 1, label="steps taken"),
     )
 
@@ -333,22 +337,22 @@ def _entry(row: TableRow | None) -> str:
 # ------------------------------------------------------------------------------------------------ four layers
 
 
-def order(add: Stack, product: Stack, other: Stack) -> tuple[str | None, Sentence]:
-    """(text of the option that holds, sentences) for who sees the add first; `other` is the add with its contexts entered in
-    the opposite order, the counter-case for "the last one in sees first"."""
+def order(add: Stack, product: Stack, other: Stack, modes: Sequence[str] = ()) -> tuple[str | None, Sentence]:
+    """(text of the option that holds, sentences) for who sees the add first. `other` is the add with its contexts entered in
+    the opposite order: the intervention. `modes`, two of one key in the order in which they saw it, are the counter-case."""
     if add.missing or not add.order:
         return None, Sentence(unseen(add.missing))
     first = layer_of(add.order[0])
     kind = {MODE: "mode", SUBCLASS: "subclass"}.get(first, first if first in ORDER_ANSWERS else None)
-    swapped = (
-        "Entered the other way round, the order is the same."
-        if other.order == add.order
-        else (f"Entered the other way round, it is {_layers(other)}.")
-    )
+    same = other.order == add.order
+    swapped = "Entered the other way round, the order is the same." if same else f"The other way round: {_layers(other)}."
     words = [f"The add is seen by {_layers(add)}, in this order.", swapped]
     if "autocast" not in map(layer_of, add.order):
         words.append("Autocast never sees it: the add falls through there.")
-    words.append(f"The product is seen by {_layers(product)} first; it comes out as {product.result.dtype}.")
+    if product.order:
+        words.append(f"The product is first seen by {layer_of(product.order[0])}; it comes out as {product.result.dtype}.")
+    if len(modes) == 2:
+        words.append(f"The counter-case: of two modes, which share one key, the {modes[0]} one saw the add first.")
     words.append(_results((add, product)))
     return ORDER_ANSWERS[kind][1] if kind else None, Sentence(*words)
 
@@ -369,7 +373,8 @@ def stack_figure(*stacks: Stack) -> Picture | None:
     if any(not steps for steps in runs.values()):
         return None
     layers = ("autocast", "autograd", MODE, SUBCLASS, "backend kernel")
-    return key_figures.reached(runs, layers, title="Four layers around one op, and who sees what")
+    note = "Witnesses stand at keys of add, matmul and mm. The casts (_to_copy) are seen by mode and subclass alone."
+    return key_figures.reached(runs, layers, title="Four layers around one op, and who sees what", source=note)
 
 
 def compiled(found: Compiled | None, why: str = "") -> tuple[str | None, Sentence]:
@@ -519,6 +524,18 @@ def hops_as_predicted(counts: Mapping) -> bool:
     return again["plain"] > 0 and again["no_grad"] == again["plain"] and again["inference_mode"] == 0
 
 
+def hop_time(receipt: Receipt | None) -> Sentence:
+    """What the hops cost in ns, where a receipt has measured them with a no-op op of its own."""
+    hops = None if receipt is None else next((s for s in receipt.stages if s.stage == "dispatcher_hop"), None)
+    if hops is None or hops.ns is None:
+        return Sentence("In time, the hops were not measured: that takes a C++ compiler, and lesson 05 does it.")
+    share = format_share(hops.ns, receipt.total_ns)
+    return Sentence(
+        f"In time, an op that does nothing gives the hops {format_ns(hops.ns)} of {format_ns(receipt.total_ns)}, {share}"
+        f" ({receipt_label(receipt)})."
+    )
+
+
 def two_prices(race: Race, counts: Mapping | None, label: str = "") -> Table:
     """Each layer by both instruments: time live, instructions as counted, each against the plain line of its own."""
     rows = []
@@ -581,6 +598,8 @@ def own(asked: Sequence[str], same: bool) -> Sentence:
 def trace_variable(found: Mapping) -> Sentence:
     """What TORCH_SHOW_DISPATCH_TRACE printed for one add."""
     lines = found["printed"]
+    if found["missing"]:
+        return Sentence(f"TORCH_SHOW_DISPATCH_TRACE=1 could not be tried here: {found['missing']}.")
     if not lines:
         return Sentence(
             f"TORCH_SHOW_DISPATCH_TRACE=1 printed nothing for an add on torch {found['torch']}:"
@@ -692,7 +711,7 @@ def verdicts(numbers: Mapping, layers: Mapping, counts: Mapping) -> Table:
 def transfer(mine: str, found: Lookup | None) -> Sentence | Table:
     """The reader's own first key beside the one that was derived and the one that ran; a hint while none was given."""
     if not mine:
-        return Sentence('First your key: write it as text, mine = "…", then run this cell again.')
+        return Sentence('First your key: write it as text, first_key = "…", then run this cell again.')
     if found is None or found.keys is None:
         return Sentence(unseen("" if found is None else found.missing))
     first = found.ran[0] if found.ran else found.keys.highest

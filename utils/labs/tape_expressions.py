@@ -6,6 +6,7 @@ with no formula for any derivative. torch is imported where it is asked and not 
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -50,13 +51,13 @@ def apart(got: dict, wanted: dict) -> float:
     """
     if got.keys() != wanted.keys():
         return float("inf")
-    worst = 0.0
+    far = [0.0]
     for name, array in wanted.items():
         if (got[name] is None) != (array is None) or (array is not None and np.shape(got[name]) != array.shape):
             return float("inf")
         if array is not None:
-            worst = max(worst, float(np.max(np.abs(got[name] - array)) / (np.max(np.abs(array)) or 1.0)))
-    return worst if worst == worst else float("inf")
+            far.append(float(np.max(np.abs(got[name] - array)) / (np.max(np.abs(array)) or 1.0)))
+    return max(far) if all(map(math.isfinite, far)) else float("inf")
 
 
 # ------------------------------------------------------------------------------------------------ expressions

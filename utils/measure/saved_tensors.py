@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-BOTH, FIRST, SECOND = "both", "the first", "the second"
+BOTH, FIRST, SECOND = "both", "only the first", "only the second"
 ROWS, INNER, COLUMNS = 32, 64, 16  # three different sizes: no two of x, w and x @ w are equally large
 
 
@@ -102,7 +102,7 @@ def cases(device: str = "cpu") -> list[Case]:
 
 
 def case(op: str, f: Callable, inputs: Mapping[str, object], needs: str) -> Case:
-    """One op on fresh copies of `inputs`, of which both, the first or the second need a gradient."""
+    """One op on fresh copies of `inputs`, of which both, only the first or only the second need a gradient."""
     wanted = {BOTH: (True, True), FIRST: (True, False), SECOND: (False, True)}[needs]
     fresh = {name: t.detach().clone().requires_grad_(grad) for (name, t), grad in zip(inputs.items(), wanted, strict=False)}
     result, saved = kept(lambda: f(*fresh.values()), fresh)

@@ -27,7 +27,7 @@ def against_batch(
         axes.set_xticks(batches, [str(n) for n in batches])
         axes.set_xlabel("batch")
         axes.set_ylabel("KiB")
-        axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.3g}")
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
         axes.grid(color=theme.GRID, linewidth=0.6)
         axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
         _headline(figure, title)

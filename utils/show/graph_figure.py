@@ -1,4 +1,4 @@
-"""Draws the graph behind a result: nodes in rows from the result down to the leaves, arrows where gradients go; with a table twin."""
+"""Draws the graph behind a result: nodes in rows from the result down to the leaves, arrows where gradients go; table twin."""
 
 from __future__ import annotations
 
@@ -9,24 +9,23 @@ from utils.show import figures, theme
 from utils.show.picture import Picture
 from utils.show.tables import Table
 
-WIDE, HIGH = 2.5, 1.0  # inches a node takes
-HALF = 0.27  # half the height of a box, in rows
+HIGH = 0.85  # inches a row takes
+HALF = 0.24  # half the height of a box, in rows
 
 
 def graph_figure(graph: Graph, *, title: str = "", source: str = "") -> Picture:
-    """Boxes for nodes (accumulators with a dashed edge), the result's first, and arrows along which backward hands gradients on."""
+    """Boxes for nodes (accumulators with a dashed edge), the result's first, and arrows along which gradients go."""
     places = layout(graph)
     rows = 1 + max(row for _, row in places.values())
 
     def paint(figure, axes) -> None:
         for node in graph.nodes:
             for after in _after(node):
-                axes.annotate(
-                    "",
-                    xy=(places[after][0], places[after][1] - HALF),
-                    xytext=(places[node.number][0], places[node.number][1] + HALF),
-                    arrowprops={"arrowstyle": "-|>", "color": theme.MUTED, "shrinkA": 0, "shrinkB": 0},
-                )
+                (x, y), (to_x, to_y) = places[node.number], places[after]
+                bend = 0.0 if to_y - y == 1 else 0.35 if to_x < x else -0.35  # round the boxes of the rows that it passes
+                how = {"arrowstyle": "-|>", "color": theme.MUTED, "shrinkA": 0, "shrinkB": 0}
+                how["connectionstyle"] = f"arc3,rad={bend}"
+                axes.annotate("", xy=(to_x, to_y - HALF), xytext=(x, y + HALF), arrowprops=how)
         for node in graph.nodes:
             x, y = places[node.number]
             box = {"boxstyle": "round,pad=0.35", "facecolor": "#EAF3FA", "edgecolor": theme.BLUE}

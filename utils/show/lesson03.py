@@ -6,6 +6,7 @@ it, so that every sentence stays true on another torch, on a GPU, and where some
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 
 from utils.measure.callgrind import CallgrindError
@@ -15,20 +16,20 @@ from utils.measure.handle_counts import ADD, MUL
 from utils.measure.inference_tensors import ADD as INFERENCE_ADD
 from utils.measure.inference_tensors import MUL as INFERENCE_MUL
 from utils.measure.memory_of_modes import GRAD, INFERENCE, NO_GRAD
-from utils.measure.saved_tensors import BOTH, FIRST
+from utils.measure.saved_tensors import BOTH, FIRST, SECOND
 from utils.measure.small_models import BLOCK, MLP
 from utils.measure.version_counters import DATA
 from utils.measure.version_counters import PLAIN as PLAIN_OP
 from utils.model import ledger, studies
 from utils.model.quantities import NotMeasured
-from utils.model.readings import Race
+from utils.model.readings import Difference, Race
 from utils.model.studies import Study
 from utils.show import figures
 from utils.show.bytes_figure import against_batch
 from utils.show.explain import Sentence
 from utils.show.instructions import count
 from utils.show.picture import Picture
-from utils.show.tables import Table, format_ns, format_share, significant
+from utils.show.tables import Table, format_ns, format_share, format_time, significant
 
 # The options of the lesson's predictions: (the misconception behind an option or None, its text), by what the run may show.
 GRAPH_ANSWERS = {
@@ -92,6 +93,7 @@ WHY = {
     "autograd.life": "What is dear is making the accumulators anew. While some graph holds them, nobody has to.",
     "autograd.compiled": "The region was differentiated when it was compiled: at run time one node calls the traced backward.",
 }
+TENTH = 0.1
 
 
 def recorded(device: str = "cuda") -> Study | None:
@@ -141,7 +143,7 @@ def add_keeps(kept: Mapping) -> tuple[str, Sentence]:
     other = kept["cases"][f"x * y, {BOTH}"]
     words.append(f"x * y, of the same tensors, kept {_names(other['kept'])}: {_bytes(other['bytes'])}.")
     relu = kept["cases"][f"relu(x), {FIRST}"]
-    words.append(f"relu kept {_names(relu['kept'])}.")
+    words.append(f"relu kept {'its result' if relu['kept'] == ['result'] else _names(relu['kept'])}.")
     if kept["same_memory"]:
         same, memory = kept["same_memory"]["object"], kept["same_memory"]["memory"]
         words.append(
@@ -168,7 +170,7 @@ def kept_table(kept: Mapping) -> Table:
     rows = [
         {
             "op": one["op"],
-            "needs": one["needs"] if one["op"][1] == " " else "its input",
+            "needs": _who(one).removeprefix(", ") or "its input",
             "kept": _names(one["kept"]),
             "bytes": one["bytes"],
             "node": one["node"],
@@ -179,10 +181,16 @@ def kept_table(kept: Mapping) -> Table:
     return Table(rows, columns, "What an op keeps for backward, seen by hooks")
 
 
+def _who(case: Mapping) -> str:
+    """Who needs a gradient, for an op that leaves a choice."""
+    return f", {case['needs']}" if " " in case["op"] else ""
+
+
 def kept_figure(kept: Mapping) -> Picture:
     """The bytes that each op keeps, by who needs a gradient."""
-    parts = {f"{name}: {_names(one['kept'])}": float(one["bytes"]) for name, one in kept["cases"].items()}
-    return figures.bar(parts, unit="bytes", title="Bytes kept for backward, by op and by who needs a gradient")
+    cases = kept["cases"].values()
+    parts = {f"{one['op']}{_who(one)}: {_names(one['kept'])}": one["bytes"] / 1024 for one in cases}
+    return figures.bar(parts, unit="KiB", title="What ops keep for backward, by who needs a gradient")
 
 
 # ------------------------------------------------------------------------------------------------ activations
@@ -238,12 +246,27 @@ def counters(rules: Mapping) -> tuple[str, Sentence]:
         )
     refused = [(code, text) for code, text in rules["changed"].items() if text]
     if refused:
-        words.append(f"Refused was {refused[0][0]}: {_until_hint(refused[0][1])}")
+        code, text = refused[0]
+        words += [f"Refused was {code}: “{_until_hint(text)}”", _read(text)]
     return COUNTER_ANSWERS[kind][1], Sentence(*words)
 
 
 def _until_hint(text: str) -> str:
     return text.partition(" Hint:")[0]
+
+
+def _first_sentence(text: str) -> str:
+    """torch's own words up to where it begins to advise; it does not always put a blank after a full stop."""
+    return re.split(r"\.\s*(?=[A-Z])", text)[0]
+
+
+def _read(text: str) -> str:
+    """What the error of a version counter says, in words: which node kept the tensor, and both versions."""
+    found = re.search(r"output (\d+) of (\w+), is at version (\d+); expected version (\d+)", text)
+    if not found:
+        return ""
+    output, node, now, then = found.groups()
+    return f"So: result {output} of {node} was kept at version {then}, and backward found it at version {now}."
 
 
 def counters_table(rules: Mapping) -> Table:
@@ -266,7 +289,7 @@ def inference(rules: Mapping) -> tuple[str, Sentence]:
         f"{INFERENCE_ADD} was refused."
         if tried[INFERENCE_ADD]
         else f"{INFERENCE_ADD} ran, with {rules['inference_node'] or 'no node'}.",
-        f"{INFERENCE_MUL} was refused: {tried[INFERENCE_MUL].partition('. ')[0]}."
+        f"{INFERENCE_MUL} was refused: {_first_sentence(tried[INFERENCE_MUL])}."
         if tried[INFERENCE_MUL]
         else f"{INFERENCE_MUL} ran.",
     ]
@@ -277,9 +300,7 @@ def inference(rules: Mapping) -> tuple[str, Sentence]:
 
 def inference_table(rules: Mapping) -> Table:
     """Each use of an inference tensor outside inference_mode, and what torch says."""
-    rows = [
-        {"code": code, "said": refused.partition(". ")[0] or "nothing: it ran"} for code, refused in rules["inference"].items()
-    ]
+    rows = [{"code": code, "said": _first_sentence(refused) or "nothing: it ran"} for code, refused in rules["inference"].items()]
     notes = ["t was made in inference_mode, g needs a gradient; all of this stands outside inference_mode."]
     return Table(rows, {"code": "code", "said": "torch says"}, "Where a tensor of inference_mode is refused", notes)
 
@@ -300,23 +321,23 @@ def steps(races: Mapping[str, Race], faults: Mapping | None = None, beside: Stud
 
 def _steps(races: Mapping[str, Race], where: str) -> list[str]:
     claim = ledger.find("A18")
-    parts, inside, nothing = [], [], []
-    for name, race in races.items():
-        share = saved_share(race)
-        parts.append(f"{name} {format_share(share, 1.0)}" if share else f"{name} no difference seen")
-        if claim.lo <= 100 * share <= claim.hi:
-            inside.append(name)
-        elif not share:
-            nothing.append(name)
+    shares = {name: saved_share(race) for name, race in races.items()}
+    parts = [f"{name} {format_share(share, 1.0)}" if share else f"{name} no difference seen" for name, share in shares.items()]
+    inside = [name for name, share in shares.items() if claim.lo <= 100 * share <= claim.hi]
     words = [f"{where}, inference_mode saves, of a step with grad: {'; '.join(parts)}."]
-    words.append(f"The claimed {claim.cited} {'are seen at ' + ' and '.join(inside) if inside else 'are seen at none of them'}.")
-    if nothing:
-        words.append(f"At {' and '.join(nothing)} nothing is saved that could be seen: there the arithmetic sets the time.")
+    words.append(f"The claimed {claim.cited} is seen at {' and '.join(inside) or 'none of them'}.")
+    (first, race), (last, longest) = list(races.items())[0], list(races.items())[-1]
+    if shares[first] and not shares[last]:
+        saved = shares[first] * race[GRAD].ns
+        words.append(
+            f"The {format_ns(saved)} saved at {first} would be {format_share(saved, longest[GRAD].ns)} of a step of {last}, "
+            f"which takes {format_time(longest[GRAD].ns)}."
+        )
     return words
 
 
 def _faults(races: Mapping[str, Race], faults: Mapping) -> list[str]:
-    more = {n: (f[GRAD], f[INFERENCE]) for n, f in faults.items() if f[GRAD] > f[INFERENCE] + 10 and n in races}
+    more = {n: (f[GRAD], f[INFERENCE]) for n, f in faults.items() if f[GRAD] > f[INFERENCE] + 10 and saved_share(races[n])}
     if not more:
         return []
     name, (grad, without) = max(more.items(), key=lambda one: one[1][0])
@@ -331,7 +352,7 @@ def steps_table(races: Mapping[str, Race], source: str) -> Table:
     rows = [
         {
             "step": name,
-            **{mode: race[mode] for mode in (GRAD, NO_GRAD, INFERENCE)},
+            **{mode: format_time(race[mode].ns) for mode in (GRAD, NO_GRAD, INFERENCE)},
             **{f"{mode} saves": _saves(race, mode) for mode in (NO_GRAD, INFERENCE)},
         }
         for name, race in races.items()
@@ -440,7 +461,7 @@ def node(chains: Mapping, ops: Mapping, beside: Study | None = None) -> tuple[st
     race = chains["per_op"]
     kind, words = _node(race, "Here")
     if not ops["a + b"]["backward"]:
-        words.append("No op runs in it: that is the engine's own work.")
+        words.insert(1, "No op runs in it: that is the engine's own work.")
     words.append(f"Before its first node a backward takes {format_ns(chains['start'])}.")
     other = _part(beside, "chains")
     if beside is not None and other:
@@ -468,22 +489,30 @@ def node_figure(chains: Mapping, source: str) -> Picture:
 
 
 def life(race: Race, lives: Mapping[str, bool]) -> tuple[str, Sentence]:
-    """(text of the option that was measured, sentences): dropping a result while an older one is kept, against keeping it."""
+    """(text of the option that was measured, sentences): dropping a result while an older one is kept, against keeping it.
+
+    The arms have inputs of their own, and identical arms on other inputs differ by a percent: so what is judged is whether more
+    than a tenth of the price of dropping is left.
+    """
     dropped, held = race.difference(KEPT, DROPPED), race.difference(KEPT, HELD)
-    kind = "same" if not held.seen else "more" if held.ns > 0 else "less"
-    words = [_life(race, dropped, "With no other result alive, dropping")]
-    words.append(_life(race, held, "While an older result is kept, dropping"))
+    left = held.ns / dropped.ns if dropped.seen else 0.0
+    kind = "same" if not held.seen or abs(left) <= TENTH else "more" if held.ns > 0 else "less"
+    words = [_life(race, dropped, "With no other result alive, dropping the result")]
+    if kind == "same" and dropped.seen:
+        words.append(f"While an older result is kept, less than a tenth of that is left ({format_ns(race[HELD])}).")
+    else:
+        words.append(_life(race, held, "While an older result is kept, dropping the new one"))
     if lives[KEPT] and not lives[DROPPED]:
         words.append("A mark put on the accumulator of a is still there when the result lives, and gone when it was dropped")
         words[-1] += ", unless an older result lives." if lives[HELD] else ", whether or not an older result lives."
     return LIFE_ANSWERS[kind][1], Sentence(*words)
 
 
-def _life(race: Race, found, what: str) -> str:
+def _life(race: Race, found: Difference, what: str) -> str:
     both = f"({format_ns(race[found.b])} and {format_ns(race[found.a])})"
     if not found.seen:
-        return f"{what} the result shows no difference to keeping it {both}."
-    return f"{what} the result costs {format_ns(abs(found.ns))} {'more' if found.ns > 0 else 'less'} than keeping it {both}."
+        return f"{what} shows no difference to keeping it {both}."
+    return f"{what} costs {format_ns(abs(found.ns))} {'more' if found.ns > 0 else 'less'} than keeping it {both}."
 
 
 def life_figure(race: Race, source: str) -> Picture:
@@ -590,7 +619,7 @@ def seen(device: str, kept: Mapping, memory: Mapping, rules: Mapping, small: int
         "add keeps": cases[f"x + y, {BOTH}"]["bytes"],
         "product keeps": cases[f"x @ w, {BOTH}"]["bytes"],
         "product keeps for x": cases[f"x @ w, {FIRST}"]["bytes"],
-        "product keeps for w": cases["x @ w, the second"]["bytes"],
+        "product keeps for w": cases[f"x @ w, {SECOND}"]["bytes"],
         "relu keeps": cases[f"relu(x), {FIRST}"]["bytes"],
         "relu result": cases[f"relu(x), {FIRST}"]["result_bytes"],
         "held": block[str(large)]["held"],

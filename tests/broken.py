@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -15,5 +16,9 @@ def broken(module: ModuleType, old: str, new: str, folder: Path) -> ModuleType:
     file.write_text(source.replace(old, new), encoding="utf-8")
     spec = importlib.util.spec_from_file_location(file.stem, file)
     copy = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(copy)
+    sys.modules[file.stem] = copy  # a dataclass looks its module up while it is made
+    try:
+        spec.loader.exec_module(copy)
+    finally:
+        del sys.modules[file.stem]
     return copy

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+
 import pytest
 import torch
 
@@ -66,3 +68,23 @@ def test_a_lost_dispatcher_name_is_named(monkeypatch):
 def test_a_schema_is_text_and_falls_back_to_the_overloads_name():
     assert seams.schema_of(torch.ops.aten.add.Tensor).startswith("aten::add.Tensor(Tensor self")
     assert seams.schema_of("aten.add.Tensor") == "aten.add.Tensor"
+
+
+def test_a_kernel_compiled_at_run_time_has_a_handle_and_is_missed_in_words(monkeypatch):
+    assert seams.has_cuda_kernels()
+
+    class Compiled:
+        func = ctypes.c_void_p(4711)
+
+    assert seams.cuda_kernel_handle(Compiled()) == 4711
+    with pytest.raises(RuntimeError, match=r"`\.func`"):
+        seams.cuda_kernel_handle(object())
+    monkeypatch.delattr("torch.cuda._compile_kernel")
+    assert not seams.has_cuda_kernels()
+    with pytest.raises(RuntimeError, match="at run time"):
+        seams.cuda_kernel("", "nothing")
+
+
+def test_torchs_own_launch_is_an_address_on_a_cuda_build_and_none_elsewhere():
+    address = seams.torch_launch()
+    assert (address is None) == (torch.version.cuda is None)

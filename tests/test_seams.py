@@ -85,6 +85,9 @@ def test_a_kernel_compiled_at_run_time_has_a_handle_and_is_missed_in_words(monke
         seams.cuda_kernel("", "nothing")
 
 
-def test_torchs_own_launch_is_an_address_on_a_cuda_build_and_none_elsewhere():
+def test_torchs_own_launch_is_an_address_or_none_and_a_cuda_build_without_it_is_told(monkeypatch):
     address = seams.torch_launch()
-    assert (address is None) == (torch.version.cuda is None)
+    assert (address is None) == (torch.version.cuda is None) and seams.has_torch_launch()
+    monkeypatch.setattr(seams, "torch_launch", lambda: None)
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    assert not seams.has_torch_launch()

@@ -467,7 +467,14 @@ def cuda_kernel_handle(kernel) -> int:
 
 # ------------------------------------------------------------------ launch: torch's own launch of a kernel that does nothing
 # at::cuda::sleep(int64_t) of libtorch_cuda, the C++ function behind torch.cuda._sleep: torch 1.0 to 2.13 at least, by its Itanium
-# name. Probe: `torch_launch()`. Fallback: None; torch's own launch is then not priced apart from the op.
+# name. Probe: `has_torch_launch()`. Fallback: None; torch's own launch is then not priced apart from the op.
+
+
+def has_torch_launch() -> bool:
+    """Whether a CUDA build of torch still has that function; a CPU build has no launch to lose."""
+    import torch
+
+    return torch.version.cuda is None or torch_launch() is not None
 
 
 def torch_launch() -> int | None:

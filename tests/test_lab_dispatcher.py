@@ -198,15 +198,50 @@ def test_the_layers_of_the_lab_stack():
 
 
 CONSTANTS = ["None", "0", "1", "True", "()", "(0, None)", "[]", "FALLTHROUGH", "nullcontext()", "right"]
-CONSTANTS += ["(lambda *a, **k: None)", "(lambda *a, **k: 0)"]
+CONSTANTS += ["(lambda *a, **k: None)", "(lambda *a, **k: 0)", "Yes()"]
+YES = """from contextlib import nullcontext
 
 
-@pytest.mark.parametrize("constant", CONSTANTS)
-def test_functions_that_return_a_constant_earn_nothing(constant):
+class Yes:
+    __hash__, __index__, __len__ = (lambda self: 0), (lambda self: 0), (lambda self: 2)
+    __eq__ = __lt__ = __gt__ = __le__ = __ge__ = __contains__ = lambda self, other: True
+    __ne__ = lambda self, other: False
+    __getattr__ = __getitem__ = __and__ = __or__ = __rand__ = __ror__ = __rshift__ = lambda self, other: self
+    __call__ = __enter__ = __exit__ = lambda self, *a, **k: self
+    __iter__ = lambda self: iter((self, self))
+"""
+
+
+def earned(constant: str) -> float:
+    """The points for a lab whose functions all return `constant`."""
     nb = cells.read(course.source(LAB))
     for cell in nb["cells"]:
         known = cells.known({"cells": [cell]})
         if known and known[0].solution and not known[0].by_hand:
             functions = [line.split("(")[0] for line in known[0].source.splitlines() if line.startswith("def ")]
-            cell["source"] = "\n".join(f"{function}(*a, **k):\n    return {constant}" for function in functions)
-    assert total(fast.grade(rebuilt(nb, cells.read(course.source(LAB))))) == 0
+            cell["source"] = YES + "\n".join(f"{function}(*a, **k):\n    return {constant}" for function in functions)
+    return total(fast.grade(rebuilt(nb, cells.read(course.source(LAB)))))
+
+
+@pytest.mark.parametrize("constant", CONSTANTS)
+def test_functions_that_return_a_constant_earn_nothing(constant):
+    assert earned(constant) == 0
+
+
+PATCHES = {
+    "names": lambda keys: (),
+    "name_of": lambda key: "no key",
+    "bits": lambda *names: 0,
+    "marked": lambda label: None,
+    "in_another_thread": lambda call: call(),
+    "RUNTIME": (),
+    "BACKEND_OF": {},
+    "NoKernel": Exception,
+}
+
+
+@pytest.mark.parametrize("patched", [[name] for name in PATCHES] + [["marked", "BACKEND_OF"], list(PATCHES)], ids=" ".join)
+def test_not_even_in_a_world_that_was_tampered_with(patched, monkeypatch):
+    for name in patched:
+        monkeypatch.setattr(f"utils.labs.dispatcher.{name}", PATCHES[name])
+    assert [constant for constant in ("None", "0", "()") if earned(constant)] == []

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -273,8 +272,7 @@ def price_layers(device: str = "cpu", progress: Progress | None = None, *, block
         "function mode": _function_mode(),
         "dispatch mode": Passing,
     }
-    with _silent(Tagged):
-        return time_host(variants, device=device, inside=inside, blocks=blocks, progress=progress)
+    return time_host(variants, device=device, inside=inside, blocks=blocks, progress=progress)
 
 
 def _function_mode() -> type:
@@ -287,16 +285,6 @@ def _function_mode() -> type:
             return function(*args, **(kwargs or {}))
 
     return PassingFunctions
-
-
-@contextmanager
-def _silent(Tagged: type) -> Iterator[None]:
-    """What the subclass writes down in millions of calls is thrown away at once."""
-    kept, Tagged.seen = Tagged.seen, deque(maxlen=0)
-    try:
-        yield
-    finally:
-        Tagged.seen = kept
 
 
 # ------------------------------------------------------------------------------------------------ the price in instructions

@@ -7,8 +7,9 @@ torch.compile, without a C++ compiler: the graph that it makes is run by Python.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections import deque
+from collections.abc import Iterator, MutableSequence, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache
 
@@ -78,15 +79,14 @@ def stacked(expression: str = "a + b", device: str = "cpu", entered: Sequence[st
     given = {**values, **_first(values, Tagged)}
     contexts = {"autocast": lambda: torch.autocast(device), MODE: lambda: LoggingMode(seen)}
     why = "; ".join(witness.missing())
-    Tagged.seen = seen
     with ExitStack() as stack:
+        stack.enter_context(keeping(seen))
         for op in () if why else OPS[expression]:
             stack.enter_context(witness.witness(op, own_kernels(op, device), seen))
         with ExitStack() as modes:
             for name in entered:
                 modes.enter_context(contexts[name]())
             value = statements.evaluate(expression, given)
-    Tagged.seen = []
     with torch.autocast(device):
         plain = statements.evaluate(expression, values)
     return Stack(expression, tuple(entered), tuple(seen), _result(value, plain), why)
@@ -128,38 +128,35 @@ def compiled(expressions: Sequence[str] = tuple(OPS), device: str = "cpu") -> Co
         with LoggingMode(inside):
             return module(*arguments)
 
-    def function(*arguments):
-        return tuple(statements_of(*arguments))
-
-    names = tuple(given)
-    statements_of = _function(expressions, names)
+    function = _function(expressions, tuple(given))
     torch.compiler.reset()
     fast = torch.compile(function, backend=seams.graph_backend(graph, run))
-    seen = {}
+    while_compiling: list[Sight] = []
+    per_call: list[Sight] = []
+    outside: list[Sight] = []
     with torch.autocast(device):
-        for name in ("while_compiling", "per_call"):
-            inside.clear()
-            Tagged.seen = seen[name] = []
-            start = time.perf_counter()
-            values_out = fast(*given.values())
-            seen.setdefault("seconds", time.perf_counter() - start)
+        start = time.perf_counter()
+        with keeping(while_compiling):
+            results = fast(*given.values())
+        seconds = time.perf_counter() - start
+        inside.clear()
+        with keeping(per_call):
+            results = fast(*given.values())
         sights = tuple(inside)
-        Tagged.seen = []
-        outside: list[Sight] = []
         with LoggingMode(outside):
             again = fast(*given.values())
         plain = function(*values.values())
     torch.compiler.reset()
     return Compiled(
         expressions=tuple(expressions),
-        seconds=seen["seconds"],
-        while_compiling=tuple(seen["while_compiling"]),
-        per_call=tuple(seen["per_call"]),
+        seconds=seconds,
+        while_compiling=tuple(while_compiling),
+        per_call=tuple(per_call),
         graph=tuple(graph),
         inside=sights,
         outside=tuple(outside),
         node_outside=_node(again[0]),
-        results=tuple(_result(value, one) for value, one in zip(values_out, plain, strict=True)),
+        results=tuple(_result(value, one) for value, one in zip(results, plain, strict=True)),
     )
 
 
@@ -202,6 +199,17 @@ def _name(function) -> str:
     return str(function).removeprefix("aten.").removesuffix(".default")
 
 
+@contextmanager
+def keeping(seen: MutableSequence[Sight]) -> Iterator[None]:
+    """While this is entered the subclass writes down into `seen`; otherwise what it sees is thrown away."""
+    Tagged = classes()[0]
+    before, Tagged.seen = Tagged.seen, seen
+    try:
+        yield
+    finally:
+        Tagged.seen = before
+
+
 @cache
 def classes() -> tuple[type, type, type]:
     """(Tagged, a wrapper subclass; LoggingMode; Passing, a mode that does nothing), made when torch is there."""
@@ -212,7 +220,7 @@ def classes() -> tuple[type, type, type]:
     class Tagged(torch.Tensor):
         """Holds a tensor and behaves like it; `seen` (of the class) is where it writes down the ops that reach it."""
 
-        seen: list = []
+        seen: MutableSequence[Sight] = deque(maxlen=0)
         __torch_function__ = seams.no_torch_function()
 
         @staticmethod

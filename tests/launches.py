@@ -66,8 +66,8 @@ def small_kernel(**ns: float):
     prices = {
         "back to back": 1900.0,
         "own kernel, back to back": 1850.0,
-        "event pair": 8200.0,
-        "event pair, queue held": 2600.0,
+        "event pair": 15_500.0,
+        "event pair, queue held": 3070.0,
         "empty event pair, queue held": 1300.0,
         "host's pace": 6900.0,
         "graph node": 1030.0,
@@ -97,7 +97,8 @@ def sm_clock() -> dict:
             "gemm_mhz": 1500.0,
             "launch_after_idle_us": 40.0,
             "launch_busy_us": 9.0,
-            "smi_idle_mhz": 345.0,
+            "smi_untouched_mhz": 345.0,
+            "smi_idle_mhz": 1200.0,
             "max_mhz": 1980.0,
             "smi_busy_mhz": 1530.0,
         },
@@ -110,22 +111,20 @@ def utilisation(**readings: float) -> dict:
     read = {
         "idle": 0.0,
         "one_sm": 100.0,
-        "tiny_back_to_back": 99.0,
-        "tiny_with_10us_host": 94.0,
-        "tiny_with_100us_host": 41.0,
-        "tiny_with_1000us_host": 3.0,
-        "eager_adds": 97.0,
+        "tiny": 99.0,
+        "tiny_10us": 27.0,
+        "tiny_100us": 4.0,
+        "eager": 28.5,
         "gemm": 100.0,
     } | readings
-    busy = {"idle": 0.0, "one_sm": 0.99, "tiny_back_to_back": 0.6, "tiny_with_10us_host": 0.17, "tiny_with_100us_host": 0.02}
-    busy |= {"tiny_with_1000us_host": 0.002, "eager_adds": None, "gemm": 1.0}
+    busy = {"idle": 0.0, "one_sm": 0.99, "tiny": 0.58, "tiny_10us": 0.145, "tiny_100us": 0.019, "eager": None, "gemm": None}
     rows = [
         {
             "workload": name,
             "what": f"the workload {name}",
             "seconds": 3.0,
             "kernels": 100,
-            "sms_used": 0 if name == "idle" else SMS if name == "gemm" else 1,
+            "sms_used": 0 if name == "idle" else None if name == "gemm" else 1,
             "busy_share": busy[name],
             "utilisation": value,
             "low": value,
@@ -185,6 +184,7 @@ def hidden_syncs(waiting: tuple[str, ...] = ("loss.item()", "print(loss)", "if l
             "syncs": {"cudaStreamSynchronize": 1.0} if code in waiting else {},
             "sync_us": 900.0 if code in waiting else 0.0,
             "copy_us": 0.0,
+            "held_us": 900.0 if code in waiting else 0.0,
             "idle_us": 60.0 if code in waiting else None,
             "step_us": 1260.0 if code in waiting else 1200.0 + len(code),
             "waits": code in waiting,

@@ -128,11 +128,17 @@ def check_prices(m) -> None:
 
     clock = launches.sm_clock()
     said = str(m.sm_clock(found(clock)))
-    for number in ("first_mhz", "settled_mhz", "gemm_mhz", "smi_idle_mhz"):
-        assert (
-            f"{clock['numbers'][number]:,.4g}".replace("e+03", "") in said.replace(",", "")
-            or f"{clock['numbers'][number]:,.0f}" in said
-        )
+    for words in (
+        "nvidia-smi read 345 MHz",
+        "first kernel saw 345 MHz",
+        "later ones 1,980 MHz, 9.6 ms on",
+        "1,500 MHz, 24 % lower",
+    ):
+        assert words in said
+    assert "1,200 MHz idle, 1,530 MHz busy" in said
+    steady = {**clock["numbers"], "first_mhz": 1980.0, "ramp_ms": 0.0, "gemm_mhz": 1975.0, "smi_untouched_mhz": None}
+    said = str(m.sm_clock(found({**clock, "numbers": steady})))
+    assert "about the same" in said and "ms on" not in said and "Before this process" not in said
     assert len(re.findall("after a pause", m.clock_figure(found(clock)).alt)) == 1
     assert m.clock_figure(nothing()) is None and "Not measured" in str(m.sm_clock(nothing()))
 
@@ -142,8 +148,8 @@ def check_readings(m) -> None:
         right, said = m.one_sm(found(launches.utilisation(one_sm=read)))
         assert right == m.ONE_SM_ANSWERS[kind][1] and "1 of 132 SMs" in str(said), read
     assert m.one_sm(nothing())[0] is None
-    assert "only where the host leaves long holes" in str(m.reads_low(found(launches.utilisation())))
-    level = {name: 97.0 for name in ("tiny_back_to_back", "tiny_with_10us_host", "tiny_with_100us_host", "tiny_with_1000us_host")}
+    assert "full where it leaves none" in str(m.reads_low(found(launches.utilisation())))
+    level = {name: 97.0 for name in ("tiny", "tiny_10us", "tiny_100us", "eager")}
     assert "did not tell" in str(m.reads_low(found(launches.utilisation(**level))))
     picture = m.utilisation_figure(found(launches.utilisation(gemm=88.0)))
     assert "88.0 %" in picture.alt and "88.0 %" in picture.table.text() and "not known" in picture.alt
@@ -447,7 +453,7 @@ FAULTS = {
     ),
     "clocks that agree told apart": ('"agree" if seen[longest] <= AGREE * seen[shortest] else longest', "longest"),
     "one SM reads full whatever was read": ('"none" if read < 0.5 else "full" if read > 50 else "share"', '"full"'),
-    "a level reading told as falling": ('if high["utilisation"] > 50 > low["utilisation"]', "if True"),
+    "a level reading told as falling": ('if rows[0]["utilisation"] > 50 > rows[-1]["utilisation"]', "if True"),
     "the whole over the launch": ("{format_share(empty, whole)} ({found", "{format_share(whole, empty)} ({found"),
     "only .item() counted as a wait": ('"item" if _only_item(waits) else "several"', '"item"'),
     "the line that waits left out": ('if row["waits"]]\n        calm', 'if not row["waits"]]\n        calm'),

@@ -72,6 +72,7 @@ WHY = {
 }
 
 OTHER_WAY = 1.25  # a price this many times another is called clearly more
+CLOCK_NOISE = 0.02  # SM clocks within 2 % of each other are called the same
 AGREE = 1.15  # clocks within 15 % of each other are said to agree
 NO_LINE = "none"  # the variant of the study's steps without one more line
 READS = ("aten::_local_scalar_dense", "aten::nonzero", "aten::equal", "aten::masked_select", "aten::_unique2")
@@ -279,6 +280,7 @@ def race_view(found: Found, title: str, hidden: Sequence[str] = ("empty loop",))
 
 
 PAIR, GRAPH, PROFILER, STEADY = "event pair", "graph node", "profiler", "back to back"
+HELD, EMPTY = "event pair, queue held", "empty event pair, queue held"
 
 
 def clocks(found: Found) -> tuple[str | None, Sentence]:
@@ -303,33 +305,42 @@ def clocks(found: Found) -> tuple[str | None, Sentence]:
         said.append(
             f"The longest is {significant(seen[longest] / seen[shortest], 2)} times the shortest, of one and the same kernel."
         )
-    if "pair" in seen and STEADY in race.readings:
+    if {HELD, EMPTY} <= set(race.readings):
         said.append(
-            f"Behind each other, in a queue that never runs dry, the kernels take {format_ns(race[STEADY])} each: "
-            "the kernel and the step to the next one."
+            f"In an idle queue the pair also times the host between marks. With the queue held it is {format_ns(race[HELD])}, "
+            f"and two marks with nothing between them are {format_ns(race[EMPTY])} apart."
         )
-    said.append("The profiler reads the kernel's own begin and end; the pair also holds the way of two marks through the queue.")
+    if STEADY in race.readings:
+        said.append(f"Behind each other, kernels take {format_ns(race[STEADY])} each: the kernel and the step to the next one.")
+    said.append("The profiler reads a kernel's own begin and end.")
     return CLOCK_ANSWERS[kind][1], Sentence(*said, _why(found))
 
 
 def sm_clock(found: Found) -> Sentence:
-    """What the SM clock was after a pause, once settled, and under matrix products."""
+    """What the SM clock was before there was a context, after a pause, once settled, and under matrix products."""
     if found.value is None:
         return not_measured(found, "the SM clock, idle and busy")
     n = found.value["numbers"]
-    ramp = "" if n.get("ramp_ms") is None else f" It took {significant(n['ramp_ms'], 2)} ms to get there."
-    words = [
-        f"After {significant(n['idle_s'], 2)} s without work the first kernel saw {_mhz(n['first_mhz'])}, later ones "
-        f"{_mhz(n['settled_mhz'])}.{ramp}",
-        f"Under large matrix products it was {_mhz(n['gemm_mhz'])}.",
-    ]
+    words = []
+    if n.get("smi_untouched_mhz") is not None:
+        words.append(f"Before this process used the GPU, nvidia-smi read {_mhz(n['smi_untouched_mhz'])}.")
+    words.append(f"After {significant(n['idle_s'], 2)} s without work the first kernel saw {_mhz(n['first_mhz'])},")
+    words.append(
+        f"later ones {_mhz(n['settled_mhz'])}" + (f", {significant(n['ramp_ms'], 2)} ms on." if n.get("ramp_ms") else ".")
+    )
+    change = n["gemm_mhz"] / n["settled_mhz"] - 1
+    side = "lower" if change < 0 else "higher"
+    words.append(
+        f"Under large matrix products it was {_mhz(n['gemm_mhz'])}, "
+        + (f"{significant(100 * abs(change), 2)} % {side}." if abs(change) > CLOCK_NOISE else "about the same.")
+    )
     if n.get("smi_idle_mhz") is not None and n.get("smi_busy_mhz") is not None:
-        words.append(f"nvidia-smi reported {_mhz(n['smi_idle_mhz'])} idle and {_mhz(n['smi_busy_mhz'])} busy.")
+        words.append(f"nvidia-smi's own readings: {_mhz(n['smi_idle_mhz'])} idle, {_mhz(n['smi_busy_mhz'])} busy.")
     return Sentence(*words, f"({found.label})", _why(found))
 
 
 def _mhz(value: float | None) -> str:
-    return "an unknown clock" if value is None else f"{significant(value, 4)} MHz"
+    return "an unknown clock" if value is None else f"{significant(value, 4).removesuffix('.0')} MHz"
 
 
 def clock_figure(found: Found) -> Picture | None:
@@ -346,14 +357,13 @@ def clock_figure(found: Found) -> Picture | None:
 WORKLOADS = {
     "idle": "nothing runs",
     "one_sm": "one block spins on one SM",
-    "tiny_back_to_back": "tiny kernels, back to back",
-    "tiny_with_10us_host": "tiny kernels, 10 µs of host work between",
-    "tiny_with_100us_host": "tiny kernels, 100 µs of host work between",
-    "tiny_with_1000us_host": "tiny kernels, 1 ms of host work between",
-    "tiny_with_10000us_host": "tiny kernels, 10 ms of host work between",
-    "eager_adds": "small eager adds",
+    "tiny": "tiny kernels, back to back",
+    "tiny_10us": "tiny kernels, 10 µs of host work between",
+    "tiny_100us": "tiny kernels, 100 µs of host work between",
+    "eager": "one-element adds in a Python loop",
     "gemm": "large matrix products",
 }
+NOT_BOUND = ("idle", "one_sm", "gemm")  # workloads that no launch holds up
 
 
 def _loads(found: Found) -> dict[str, Mapping]:
@@ -379,26 +389,22 @@ def _percent(value: float | None) -> str:
 
 
 def reads_low(found: Found) -> Sentence:
-    """Where the reading was low: how it follows the share of time in which a kernel ran, and what it never follows."""
-    rows = [
-        r
-        for n, r in _loads(found).items()
-        if n.startswith("tiny_") and r["utilisation"] is not None and r["busy_share"] is not None
-    ]
+    """What was read of programs that are bound by launches, and whether the reading told them apart."""
+    rows = [row for name, row in _loads(found).items() if name not in NOT_BOUND and row["utilisation"] is not None]
     if not rows:
         return not_measured(found, "when the reading is low")
-    words = [
-        f"{WORKLOADS.get(row['workload'], row['what'])}: read {_percent(row['utilisation'])}, "
-        f"with a kernel running {_percent(100 * row['busy_share'])} of the time"
-        for row in sorted(rows, key=lambda r: -r["utilisation"])
-    ]
-    low, high = (f(rows, key=lambda r: r["utilisation"]) for f in (min, max))
+    rows.sort(key=lambda row: -row["utilisation"])
+    words = [f"{_called(row)}: {_percent(row['utilisation'])}" for row in rows]
     end = (
-        "All of these are bound by launches; only where the host leaves long holes does the reading fall."
-        if high["utilisation"] > 50 > low["utilisation"]
-        else "In this run the reading did not tell these programs apart."
+        "All of them are bound by launches. The reading is low where the host leaves holes, and full where it leaves none."
+        if rows[0]["utilisation"] > 50 > rows[-1]["utilisation"]
+        else "All of them are bound by launches, and in this run the reading did not tell them apart."
     )
-    return Sentence(f"{'. '.join(word[0].upper() + word[1:] for word in words)} ({found.label}).", end)
+    return Sentence(f"{'; '.join(word[0].upper() + word[1:] for word in words)} ({found.label}).", end)
+
+
+def _called(row: Mapping) -> str:
+    return WORKLOADS.get(row["workload"], row["what"])
 
 
 def utilisation_figure(found: Found) -> Picture | None:
@@ -538,7 +544,7 @@ def syncs_table(found: Found) -> Table | None:
         {
             "code": row["code"],
             "calls": ", ".join(f"{name} {significant(float(n), 2)}×" for name, n in row["syncs"].items()) or "none",
-            "wait": _us(row["sync_us"]),
+            "wait": _us(row["held_us"]),
             "idle": None if row["idle_us"] is None else _us(row["idle_us"]),
             "step": _us(row["step_us"]),
             "warned": row["warned"],
@@ -548,7 +554,7 @@ def syncs_table(found: Found) -> Table | None:
     columns = {
         "code": "line in the step",
         "calls": "waiting calls a step",
-        "wait": "time in them",
+        "wait": "host held",
         "idle": "device idle after it",
         "step": "step",
         "warned": "torch warns",

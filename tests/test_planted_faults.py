@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests import launches
 from tests import traces as made_up
 from tests.conftest import REPO
 from tests.factories import WHERE, make_race, make_reading, make_receipt
@@ -20,11 +21,12 @@ from tools import canonical, lint_notebooks
 from tools.lint_notebooks import COMPARED
 from utils.measure import stopwatch, trace, traps
 from utils.measure.fold_tree import distribution
+from utils.measure.queue_lanes import simulated_lanes
 from utils.measure.simulated import SimulatedDevice, VirtualClock
 from utils.model import recordings
 from utils.model.expected import ExpectationError, expect
 from utils.model.readings import Reading, Receipt
-from utils.show import instructions, lesson01
+from utils.show import instructions, lesson01, lesson04
 
 RNG = random.Random(3)
 
@@ -238,9 +240,68 @@ ONE_ADD_FAULTS = {
     "the library counted as tax": product_with(**{"product tax": 20_000.0}),
     "a product that ran before its first time": lambda values: values.update(first=trap("cpu", 10_100.0, 1e4)),
 }
+
+
+def launch_study() -> dict:
+    """What lesson 04 has measured when its checks run, on a sound GPU: its parts made up, each as if it had run here."""
+    live = {"live": True}
+    return {
+        "lesson04": lesson04,
+        "lanes": launches.found(launches.lanes(), **live),
+        "judged": judged_lanes(launches.lanes()),
+        "floor": launches.found(launches.floor(), **live),
+        "traced": {line: ran_ops("item", "_local_scalar_dense") for line in lesson04.ASKING}
+        | {line: ran_ops("sum") for line in lesson04.QUIET},
+        "gil": launches.found(launches.gil_threads(), **live),
+        "omp": launches.found(launches.openmp(), **live),
+        "first": launches.found({"steps": [["first a + b", 5e5], ["third a + b", 4e3]], "numbers": {}}, **live),
+    }
+
+
+def ran_ops(*names: str):
+    return made_up.traced(ops=tuple(made_up.op_run(name) for name in names))
+
+
+def judged_lanes(measured: dict) -> dict:
+    simulated = [simulated_lanes(), simulated_lanes(5.0, 20.0), simulated_lanes(kernel_us=20.0, n=300, sync_every=1)]
+    return lesson04.judged(launches.found(measured, live=True), *simulated)
+
+
+def lanes_with(**cases):
+    """The lanes with some of their cases measured wrongly."""
+    return lambda values: values.update(judged=judged_lanes({**launches.lanes(), **cases}))
+
+
+def early() -> dict:
+    """Kernels whose clock runs ahead of the host's by a millisecond."""
+    case = launches.lanes_case(2.1, 20.0)
+    case["points"] = {**case["points"], "start_ns": [ns - 1_000_000 for ns in case["points"]["start_ns"]]}
+    return case
+
+
+LAUNCH_FAULTS = {
+    "each launch of the long kernel waited for": lanes_with(slow=launches.lanes_case(22.0, 20.0)),
+    "the short kernels were long": lanes_with(fast=launches.lanes_case(2.1, 20.0)),
+    "nobody waited where each launch is waited for": lanes_with(synchronised=launches.lanes_case(2.1, 20.0, 300)),
+    "clocks that were not set against each other": lanes_with(slow=early()),
+    "half the pace of a full queue": lambda values: values["judged"].update(full=0.5 * values["judged"]["kernel"]),
+    "no line seen to ask for a value": lambda values: values.update(traced=dict.fromkeys(values["traced"], ran_ops("sum"))),
+    "every line seen to ask for a value": lambda values: values.update(
+        traced=dict.fromkeys(values["traced"], ran_ops("nonzero"))
+    ),
+    "a launch loop in Python": lambda values: values.update(
+        floor=launches.found(launches.floor(**{"empty launch": 6800.0}), live=True)
+    ),
+    "two threads that never met": lambda values: values.update(gil=launches.found(launches.gil_threads(1.0), live=True)),
+    "small adds shared between threads": lambda values: values["omp"].value["numbers"].update(below_2_us=60.0),
+    "an add that ran before its first time": lambda values: values["first"].value.update(
+        steps=[["first a + b", 4.1e3], ["third a + b", 4e3]]
+    ),
+}
 LESSONS = {
     "00_start_here": (stopwatch_and_traps, STOPWATCH_FAULTS),
     "01_one_add": (one_add, ONE_ADD_FAULTS),
+    "04_launch": (launch_study, LAUNCH_FAULTS),
     "05_price_each_stage": (receipts, RECEIPT_FAULTS),
 }
 

@@ -161,7 +161,7 @@ def product_keeps(kept: Mapping) -> tuple[str | None, Sentence]:
     return None if kind is None else PRODUCT_ANSWERS[kind][1], Sentence(
         f"With only x needing a gradient, x @ w kept {_names(one['kept'])}: {_bytes(one['bytes'])} of the "
         f"{_bytes(both['bytes'])} that it keeps when both need one.",
-        "x is not needed for its own gradient.",
+        "x is not needed for its own gradient." if kind == "other" else "",
     )
 
 

@@ -8,11 +8,13 @@ import warnings
 import pytest
 import torch
 
+from tests.broken import broken
 from utils.measure import callgrind, dispatcher, key_sets, layers, other_layers, seams, witness
 from utils.measure.callgrind import CallgrindError, Statement
 from utils.measure.dispatcher import OP_OF, STATES
-from utils.model import studies
+from utils.model import expected, studies
 from utils.model.readings import Race
+from utils.show import lesson02
 
 ADD = "aten::add.Tensor"
 
@@ -324,3 +326,33 @@ def test_what_is_seen_can_be_recorded():
 def test_every_part_of_the_study_runs_where_it_says():
     assert set(dispatcher.PARTS) == {"seen", "layers", "instructions"}
     assert dispatcher.PARTS["instructions"].devices == ("cpu",), "callgrind sees no GPU"
+
+
+# ------------------------------------------------------------------------------------------------ planted faults
+
+SET_FAULTS = {
+    "fall-throughs left in": ("    for key in masked:\n        final = seams.without_key(final, key)\n", ""),
+    "excludes forgotten": ("with_thread = (union | included) - excluded", "with_thread = union | included"),
+    "includes forgotten": ("with_thread = (union | included) - excluded", "with_thread = union - excluded"),
+    "the thread forgotten": ("with_thread = (union | included) - excluded", "with_thread = union"),
+    "the lowest key first": ("everything = [row.key for row in rows]", "everything = [row.key for row in rows][::-1]"),
+    "only plain rows fall through": (
+        "TableRow(key, kind, _file(place), bool(through))",
+        "TableRow(key, kind, _file(place), False)",
+    ),
+}
+
+
+def derived_as_run() -> expected.Judgement:
+    runs = [one for expression in OP_OF for one in dispatcher.lookups(expression).values()]
+    return expected.judge("keys.as_derived", lesson02.looked({}, {}, {}, {}, runs, "cpu"))
+
+
+def test_the_check_of_the_chains_is_green_without_a_fault():
+    assert derived_as_run().holds and derived_as_run().value == 1.0
+
+
+@pytest.mark.parametrize("fault", SET_FAULTS)
+def test_the_check_of_the_chains_goes_red_on(fault, tmp_path, monkeypatch):
+    monkeypatch.setattr(dispatcher, "key_sets", broken(key_sets, *SET_FAULTS[fault], tmp_path))
+    assert not derived_as_run().holds

@@ -62,6 +62,7 @@ WHY = {
 }
 DTYPES = ("float32", "bfloat16", "int64", "transposed")
 PASSING = "dispatch mode"
+SUBCLASS_ALONE = "subclass without code"
 LEAST_COUNTED = 0.005  # of the whole: two processes that count the same differ by up to this share
 
 
@@ -448,6 +449,12 @@ def mode_price(race: Race) -> Sentence:
         words.append(f"What it adds is {format_share(more.ns, whole)} of the whole add.")
     quiet = [name for name in ("no_grad", "autocast") if not race.difference("plain", name).seen]
     words += [f"No difference seen: {' and '.join(quiet)}."] if quiet else []
+    before = race.difference("plain", SUBCLASS_ALONE)
+    if before.seen and before.ns > 0:
+        words.append(
+            f"A subclass without code has the key set of a plain tensor, and costs {format_ns(before.ns)} more all the same:"
+            " Python's __torch_function__ is asked before the dispatcher."
+        )
     words.append(_changed(race, "inference_mode", "Without the Autograd layer (inference_mode)"))
     words.append(_changed(race, "product, autocast", "For the product, autocast", "product"))
     return Sentence(*words)

@@ -13,20 +13,20 @@ from dataclasses import replace
 
 import pytest
 
-from tests import launches
+from tests import grads, launches
 from tests import traces as made_up
 from tests.conftest import REPO
 from tests.factories import WHERE, make_race, make_reading, make_receipt
 from tools import canonical, lint_notebooks
 from tools.lint_notebooks import COMPARED
-from utils.measure import stopwatch, trace, traps
+from utils.measure import grad_prices, stopwatch, trace, traps
 from utils.measure.fold_tree import distribution
 from utils.measure.queue_lanes import simulated_lanes
 from utils.measure.simulated import SimulatedDevice, VirtualClock
 from utils.model import recordings
 from utils.model.expected import ExpectationError, expect
 from utils.model.readings import Reading, Receipt
-from utils.show import instructions, lesson01, lesson04
+from utils.show import instructions, lesson01, lesson03, lesson04
 
 RNG = random.Random(3)
 
@@ -242,6 +242,69 @@ ONE_ADD_FAULTS = {
 }
 
 
+def autograd_study() -> dict:
+    """What lesson 03 has measured when its checks run: the parts of its study, made up as torch 2.11 and 2.13 give them."""
+    values = {"steps": grads.steps(), "chains": grads.chains(), "parts": grads.parts()}
+    return {**values, **autograd_numbers(values["parts"])}
+
+
+def autograd_numbers(parts: dict) -> dict:
+    seen = lesson03.seen("cpu", parts["kept"], parts["memory"], parts["rules"], 16, 64)
+    ran = lesson03.passes("cpu", parts["memory"], parts["ops"], parts["rules"], parts["compiled"], 64)
+    return {"seen": seen, "ran": ran}
+
+
+def part_with(name: str, *path: str, to):
+    """One value of one part measured wrongly."""
+
+    def plant(values: dict) -> None:
+        parts = values["parts"]
+        values.update(autograd_numbers({**parts, name: grads.changed(parts[name], *path, to=to)}))
+
+    return plant
+
+
+def parts_replaced(**parts):
+    """Whole parts measured wrongly."""
+    return lambda values: values.update(autograd_numbers({**values["parts"], **parts}))
+
+
+def with_parameters(values: dict) -> None:
+    """Parameters counted as activations, at every batch."""
+    memory = grads.memory()
+    for one in memory["activations"]["transformer block"]["batches"].values():
+        one["held"] += 200_000
+    values.update(autograd_numbers({**values["parts"], "memory": memory}))
+
+
+PRODUCT, LIVES, BLOCK = ("cases", "x @ w, only the first", "bytes"), "accumulator_lives", "transformer block"
+AUTOGRAD_FAULTS = {
+    "hooks left on over another op": part_with("kept", "cases", "x + y, both", "bytes", to=8192),
+    "w needed a gradient too": part_with("kept", *PRODUCT, to=12_288),
+    "the input kept that needs the gradient": part_with("kept", *PRODUCT, to=8192),
+    "relu that keeps its input as well": part_with("kept", "cases", "relu(x), only the first", "bytes", to=16_384),
+    "parameters counted as activations": with_parameters,
+    "a batch that did not reach the model": part_with("memory", "activations", BLOCK, "batches", "16", "held", to=66_048 * 64),
+    "the counter of a view read": part_with("rules", "bumps", "t[:2].add_(1)", to=0),
+    "uses counted as writes": part_with("rules", "bumps", "t + 1", to=1),
+    "a change before the op": part_with("rules", "changed", grads.EXP, to=""),
+    "the counter of the wrong tensor compared": part_with("rules", "changed", grads.SIN, to=grads.CHANGED),
+    "a tensor made outside inference_mode": part_with("rules", "inference", "t * g", to=""),
+    "every use of an inference tensor refused": part_with("rules", "inference", "t + g", to=grads.REFUSED),
+    "no_grad not on": parts_replaced(memory=grads.memory(without=3072)),
+    "an add whose result is counted twice": part_with("memory", "peaks", "peaks", "a + b", "grad", "tensors", to=8192),
+    "a gradient for one input of the product": parts_replaced(ops=grads.ops(product=1)),
+    "views counted as ops": parts_replaced(ops=grads.ops(mlp=32)),
+    "adding into .grad counted": parts_replaced(ops=grads.ops(add=4)),
+    "an accumulator held by another cell": part_with("rules", LIVES, grad_prices.DROPPED, to=True),
+    "the mark looked for on another tensor": part_with("rules", LIVES, grad_prices.KEPT, to=False),
+    "a function broken into three regions": parts_replaced(compiled=grads.compiled(3)),
+    "other data for the compiled function": part_with("compiled", "same", to=False),
+    "a mode entered for the wrong arm": lambda values: values.update(steps=grads.steps(small=-0.4)),
+    "a graph built anew and timed with its backward": lambda values: values.update(chains=grads.chains(2000.0, 12_000.0)),
+}
+
+
 def launch_study() -> dict:
     """What lesson 04 has measured when its checks run, on a sound GPU: its parts made up, each as if it had run here."""
     live = {"live": True}
@@ -301,6 +364,7 @@ LAUNCH_FAULTS = {
 LESSONS = {
     "00_start_here": (stopwatch_and_traps, STOPWATCH_FAULTS),
     "01_one_add": (one_add, ONE_ADD_FAULTS),
+    "03_autograd": (autograd_study, AUTOGRAD_FAULTS),
     "04_launch": (launch_study, LAUNCH_FAULTS),
     "05_price_each_stage": (receipts, RECEIPT_FAULTS),
 }

@@ -336,9 +336,6 @@ SET_FAULTS = {
     "includes forgotten": ("with_thread = (union | included) - excluded", "with_thread = union - excluded"),
     "the thread forgotten": ("with_thread = (union | included) - excluded", "with_thread = union"),
     "the lowest key first": ("everything = [row.key for row in rows]", "everything = [row.key for row in rows][::-1]"),
-        "TableRow(key, kind, _file(place), bool(through))",
-        "TableRow(key, kind, _file(place), False)",
-    ),
 }
 
 

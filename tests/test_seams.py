@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 
 import pytest
 import torch
@@ -91,3 +92,42 @@ def test_torchs_own_launch_is_an_address_or_none_and_a_cuda_build_without_it_is_
     monkeypatch.setattr(seams, "torch_launch", lambda: None)
     monkeypatch.setattr(torch.version, "cuda", "13.0")
     assert not seams.has_torch_launch()
+
+
+def test_a_witness_needs_a_library_that_can_be_taken_back_and_the_kernel_that_stood_there(monkeypatch):
+    assert seams.has_witness()
+    a, b = torch.rand(1), torch.rand(1)
+    kernel = seams.kernel_at("aten::add.Tensor", "CPU")
+    assert torch.equal(kernel(seams.key_set(a), a, b), a + b)
+    below = seams.keys_below(seams.key_set(a), "AutogradCPU")
+    assert seams.highest_key(below) == "ADInplaceOrView"
+    below = seams.without_key(below, "ADInplaceOrView")  # the add falls through there
+    assert torch.equal(seams.redispatch(torch.ops.aten.add.Tensor, below, a, b), a + b)
+    monkeypatch.delattr("torch._C._dispatch_get_computed_kernel_for_dispatch_key")
+    assert not seams.has_witness()
+
+
+def test_layers_are_made_of_what_torch_documents_and_each_seam_has_its_fallback(monkeypatch):
+    class Wrapper(torch.Tensor):
+        __torch_function__ = seams.no_torch_function()
+        __torch_dispatch__ = classmethod(lambda cls, function, types, args=(), kwargs=None: None)
+
+    inner = torch.rand(3, 2).t()
+    made = seams.wrapper_around(Wrapper, inner)
+    assert type(made) is Wrapper and made.shape == inner.shape and made.stride() == inner.stride()
+    assert seams.over_all(lambda n: n + 1, ([1, (2,)], {"k": 3})) == ([2, (3,)], {"k": 4})
+    with seams.fake_mode() as mode:
+        assert type(mode.from_tensor(torch.rand(1))).__name__ == "FakeTensor"
+    monkeypatch.delattr("torch._C._disabled_torch_function_impl")
+
+    class Other(torch.Tensor):
+        __torch_function__ = seams.no_torch_function()
+
+    assert float(torch.ones(1).as_subclass(Other) + 1) == 2.0
+
+
+def test_a_graph_backend_says_what_torch_lost(monkeypatch):
+    """That it works is in tests/test_dispatcher.py: compiling takes seconds."""
+    monkeypatch.setitem(sys.modules, "functorch.compile", None)
+    with pytest.raises(RuntimeError, match="no backend"):
+        seams.graph_backend([], lambda module: None)

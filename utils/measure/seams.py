@@ -214,8 +214,8 @@ def take_back(library) -> None:
 # ------------------------------------------------------------------ lesson 02: layers
 # torch._C._disabled_torch_function_impl: what torch's documentation gives a subclass that hooks in below __torch_function__,
 # torch 1.13 to 2.13 at least. torch._dynamo.backends.common.aot_autograd and functorch.compile.make_boxed_func: what it gives
-# for a backend of one's own, torch 2.0 to 2.13 at least. Probe: the calls themselves. Fallback of the first: a function that
-# calls the original; of the second: none, the cell says that it cannot compile.
+# for a backend of one's own, torch 2.0 to 2.13 at least. Probe: the calls themselves. Fallback of the first: what every
+# subclass inherits, which costs a detour; of the second: none, the cell says that it cannot compile.
 
 
 def no_torch_function():
@@ -223,7 +223,7 @@ def no_torch_function():
     import torch
 
     found = getattr(torch._C, "_disabled_torch_function_impl", None)
-    return found or classmethod(lambda cls, function, types, args=(), kwargs=None: function(*args, **(kwargs or {})))
+    return found or vars(torch.Tensor)["__torch_function__"]
 
 
 def dispatch_mode() -> type:
@@ -370,7 +370,7 @@ def saved_attributes(node) -> dict:
 
 
 # ------------------------------------------------------------------ autograd: counters of a tensor
-# Tensor._version, torch 0.4 to 2.13 at least; Tensor._use_count, seen in torch 2.11 and 2.13. Probes: `has_version()`,
+# Tensor._version, torch 0.4 to 2.13 at least; Tensor._use_count, seen in torch 2.13. Probes: `has_version()`,
 # `has_use_count()`. Fallback: version() raises RuntimeError; use_count() gives None, and what compares counts says so.
 
 

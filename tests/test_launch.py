@@ -139,10 +139,11 @@ def test_device_stamps_come_back_to_the_hosts_clock_with_the_drift_taken_out():
 # ------------------------------------------------------------------------------------------------ lanes
 
 
+@pytest.mark.parametrize("longest", [30, 2_000])  # the second: the queue is full before the first kernel has ended
 @pytest.mark.parametrize("every", [None, 1, 7])
-def test_the_quick_lanes_are_the_simulated_devices_own(every):
+def test_the_quick_lanes_are_the_simulated_devices_own(every, longest):
     prices = dict(launch_us=RNG.uniform(1, 9), depth=RNG.randint(2, 40), gap_us=RNG.uniform(0, 3))
-    kernel_us, n = RNG.uniform(1, 30), 150
+    kernel_us, n = RNG.uniform(longest / 4, longest), 150
     device = SimulatedDevice(clock=VirtualClock(), **prices)
     calls, returns, ends = [], [], []
     for i in range(n):
@@ -223,6 +224,7 @@ def steps(wait: bool) -> list[dict]:
             found.append(event("cuda_runtime", "cudaStreamSynchronize", host + 40, device + 4 - host - 40))
             device += 80
     found.append(event("cuda_runtime", "cudaDeviceSynchronize", device, 5))
+    found += [event("cuda_runtime", "cudaStreamSynchronize", ts, 300) for ts in (-400, 5_500)]  # of other segments
     RNG.shuffle(found)
     return found
 

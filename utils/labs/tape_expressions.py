@@ -109,13 +109,13 @@ class Expression:
         import torch
 
         kept = []
-        leaves = [torch.tensor(array, requires_grad=need) for array, need in zip(self.arrays, self.needs)]
+        leaves = [torch.tensor(array, device="cpu", requires_grad=need) for array, need in zip(self.arrays, self.needs)]
         places = list(leaves)
         with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(None) or t, lambda t: t):
             for op, inputs in self.steps:
                 places.append(getattr(torch, op)(*(places[i] for i in inputs)))
         nodes = count(places[-1].grad_fn)
-        places[-1].backward(torch.tensor(self.grad))
+        places[-1].backward(torch.tensor(self.grad, device="cpu"))
         grads = (None if leaf.grad is None else leaf.grad.numpy() for leaf in leaves)
         return Recorded(dict(zip(self.names, grads)), nodes, len(kept))
 
@@ -151,7 +151,7 @@ def _node(op: str, inputs: list[Node | None], arrays: tuple[np.ndarray, ...]) ->
 
 
 def count(root) -> int:
-    """How many nodes a graph has, the leaves' too. torch hands out a new object for a node each time, which compares equal."""
+    """How many nodes a graph has, the leaves' too; torch's or the room's."""
     found, waiting = {root}, [root]
     while waiting:
         new = {n for n, _ in waiting.pop().next_functions if n is not None} - found

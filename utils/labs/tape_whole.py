@@ -40,8 +40,11 @@ class Tape:
         for leaf in leaves:
             if leaf.grad_accumulator is not None:
                 leaf.grad_accumulator.formula = self._end(leaf)
-        nodes = count(places[-1].grad_fn)
-        self.backward(places[-1].grad_fn, Grad(one.grad.copy()))
+        root = places[-1].grad_fn
+        if root is None:
+            raise ValueError(f"the result of expression {one.seed} needs a gradient, and record gave it no grad_fn")
+        nodes = count(root)
+        self.backward(root, Grad(one.grad.copy()))
         return Recorded(dict(zip(one.names, (leaf.grad for leaf in leaves))), nodes, kept)
 
     def _formula(self, op: str, needs: tuple[bool, ...], packed: dict) -> Callable[[Grad], tuple]:

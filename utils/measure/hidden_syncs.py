@@ -37,7 +37,7 @@ WAITS = re.compile(r"Synchronize|^cudaMemcpy$|^cuMemcpy[DH]to[DH]")
 DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
 
 
-def hidden_syncs(device: str = "cuda", progress: Progress | None = None) -> dict:
+def hidden_syncs(device: str = "cuda", progress: Progress | None = None, *, events: Callable = profiled.events) -> dict:
     """One row for each line of CODE, all times in µs a step, under the profiler:
 
     "variant", "code"; "syncs": {runtime call: how many a step}, "sync_us" the host in them; "copy_us" the host in calls that
@@ -48,7 +48,7 @@ def hidden_syncs(device: str = "cuda", progress: Progress | None = None) -> dict
     Raises MeasurementError in words. About 25 s.
     """
     report = progress or (lambda done, text: None)
-    found = profiled.events("steps", lambda done, text: report(0.8 * done, text))
+    found = events("steps", lambda done, text: report(0.8 * done, text))
     report(0.8, "torch's own debug mode")
     warned = _warnings()
     rows, timelines = [], {}

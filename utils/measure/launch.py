@@ -5,6 +5,11 @@ Every part gives a Race (ns) or plain data, and raises MeasurementError, in word
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from utils.measure import profiled
 from utils.measure.first_gpu_calls import first_calls
 from utils.measure.gil_threads import gil_threads
 from utils.measure.hidden_syncs import hidden_syncs
@@ -31,4 +36,14 @@ PARTS: dict[str, Part] = {
     "first_calls": Part(first_calls, (*CPU, *GPU)),
     "openmp": Part(openmp, CPU),
     "gil_threads": Part(gil_threads, (*CPU, *GPU)),
+}
+
+# The same parts as a lesson measures them on a GPU, where all of it must fit into a minute: shorter idling, the workloads that
+# answer its questions, and one profiled process for the three parts that need one.
+IN_LESSON: dict[str, Callable[..., Any]] = {name: part.measure for name, part in PARTS.items()} | {
+    "small_kernel": partial(small_kernel, events=profiled.shared),
+    "sm_clock": partial(sm_clock, idle_s=1.0),
+    "utilisation": partial(utilisation, seconds=2.0, names=("one_sm", "tiny", "eager")),
+    "occupancy": partial(occupancy, events=profiled.shared),
+    "hidden_syncs": partial(hidden_syncs, events=profiled.shared),
 }

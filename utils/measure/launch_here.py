@@ -25,16 +25,18 @@ class Found:
     live: bool = False
 
 
-def part(name: str, device: str = "cpu", progress: Progress | None = None, *, on: str = "cuda") -> Found:
+def part(name: str, device: str = "cpu", progress: Progress | None = None, *, on: str = "cuda", live: bool = True) -> Found:
     """The part `name`: live where `device` is `on`, else the best recording of `on`, with the reason in words.
 
-    `on="cpu"` is for parts that every machine can measure. Never raises because something cannot be measured: a GPU that refuses
-    is a reason, and the recording takes its place. Raises KeyError for a part that the study does not have.
+    `on="cpu"` is for parts that every machine can measure; `live=False` asks for the recording. Never raises because something
+    cannot be measured: a GPU that refuses is a reason, and the recording takes its place. Raises KeyError for an unknown part.
     """
-    from utils.measure.launch import PARTS
+    from utils.measure.launch import IN_LESSON
 
-    measure, why = PARTS[name].measure, ""
-    if device == on:
+    measure, why = IN_LESSON[name], "there is no GPU here"
+    if device == on and not live:
+        why = "measuring it here takes long and was not asked for"
+    elif device == on:
         try:
             value = measure(device, progress or (lambda done, text: None))
             return Found(value, studies.live(STUDY, device, machine.fingerprint(), {}).label(), live=True)
@@ -42,9 +44,8 @@ def part(name: str, device: str = "cpu", progress: Progress | None = None, *, on
             why = f"it could not be measured here: {error}"
     recorded = studies.best(STUDY, on)
     if recorded is None:
-        gone = f"no {'GPU' if on == 'cuda' else 'CPU'} has been recorded yet"
-        return Found(None, why="; ".join(filter(None, [why or "there is no GPU here", gone])))
+        return Found(None, why=f"{why}; no {'GPU' if on == 'cuda' else 'CPU'} has been recorded yet")
     try:
-        return Found(recorded.part(name), recorded.label(), why or "there is no GPU here")
+        return Found(recorded.part(name), recorded.label(), why)
     except NotMeasured as error:
-        return Found(None, why="; ".join(filter(None, [why or "there is no GPU here", str(error)])))
+        return Found(None, why=f"{why}; {error}")

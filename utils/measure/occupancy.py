@@ -38,7 +38,7 @@ def works() -> dict[str, Callable]:
     }
 
 
-def occupancy(device: str = "cuda", progress: Progress | None = None) -> dict:
+def occupancy(device: str = "cuda", progress: Progress | None = None, *, events: Callable = profiled.events) -> dict:
     """Who fills how much of the device, as plain data:
 
     "kernels": one row for each kernel of the ops, from the profiler: "what", "kernel", "grid", "block", "blocks", "threads" (of
@@ -63,7 +63,7 @@ def occupancy(device: str = "cuda", progress: Progress | None = None) -> dict:
     except MeasurementError as error:
         why.append(f"no kernel of our own: {error}")
     try:
-        found = profiled.events("shapes", lambda done, text: report(0.2 + 0.7 * done, text))
+        found = events("shapes", lambda done, text: report(0.2 + 0.7 * done, text))
         kernels = [row for what in works() for row in rows(what, profiled.inside(found, what), sms)]
     except MeasurementError as error:
         why.append(f"nothing from the profiler: {error}")

@@ -36,14 +36,33 @@ def events(program: str, progress: Progress | None = None) -> list[dict]:
 
     Raises KeyError for another program, MeasurementError, in words, without CUDA or when that process fails.
     """
+    return _events((program,), progress or (lambda done, text: None))
+
+
+def shared(program: str, progress: Progress | None = None) -> list[dict]:
+    """The same from a process that profiles all of `PROGRAMS`, one after the other, the first time that one is asked for.
+
+    Starting a process costs more than the programs do: a lesson that wants several of them pays it once. The events of the other
+    programs are among them: ask `inside`.
+    """
+    if not _kept:
+        _kept.append(_events(tuple(PROGRAMS), progress or (lambda done, text: None)))
+    return _kept[0]
+
+
+_kept: list[list[dict]] = []
+
+
+def _events(programs: tuple[str, ...], progress: Progress) -> list[dict]:
     import torch
 
-    if program not in PROGRAMS:
-        raise KeyError(f"there is no program {program!r} to profile; there are {', '.join(PROGRAMS)}")
+    for program in programs:
+        if program not in PROGRAMS:
+            raise KeyError(f"there is no program {program!r} to profile; there are {', '.join(PROGRAMS)}")
     if not torch.cuda.is_available():
         raise MeasurementError("no CUDA device here, so there is nothing to profile: the recordings hold a GPU's timeline")
     try:
-        return children.in_child("utils.measure.profiled", (program,), progress or (lambda done, text: None))["events"]
+        return children.in_child("utils.measure.profiled", programs, progress)["events"]
     except RuntimeError as error:
         raise MeasurementError(f"the profiled process failed: {error}") from None
 
@@ -100,13 +119,14 @@ def _steps(run: Callable[[str, Callable], None]) -> None:
 PROGRAMS: dict[str, Callable] = {"adds": _adds, "shapes": _shapes, "steps": _steps}
 
 
-def profile_here(program: str) -> list[dict]:
-    """Run the program once to warm up and once under the profiler, in this process. Its events, each with what is used of it."""
+def profile_here(*programs: str) -> list[dict]:
+    """Run the programs once to warm up and twice under the profiler, in this process. Their events, each with what is used."""
     import torch
     from torch.profiler import ProfilerActivity, profile, record_function
 
     works: list[tuple[str, Callable]] = []
-    PROGRAMS[program](lambda name, work: works.append((name, work)))
+    for program in programs:
+        PROGRAMS[program](lambda name, work: works.append((name, work)))
     for _, work in works:
         work()
     torch.cuda.synchronize()
@@ -134,13 +154,13 @@ def _used(event: dict) -> dict:
     }
 
 
-def _main(program: str) -> None:
+def _main(*programs: str) -> None:
     def measure(progress: Progress) -> dict:
-        progress(0.2, f"profiling: {program}")
-        return {"events": profile_here(program)}
+        progress(0.2, f"profiling: {', '.join(programs)}")
+        return {"events": profile_here(*programs)}
 
     children.serve(measure)
 
 
 if __name__ == "__main__":
-    _main(sys.argv[1])
+    _main(*sys.argv[1:])

@@ -18,7 +18,7 @@ IDLE_S = 3.0
 SAMPLES, FINE_NS, COARSE_NS = 150, 200_000, 5_000_000  # after idling: 30 ms in steps of 0.2 ms; under load: 0.75 s
 
 
-def sm_clock(device: str = "cuda", progress: Progress | None = None) -> dict:
+def sm_clock(device: str = "cuda", progress: Progress | None = None, *, idle_s: float = IDLE_S) -> dict:
     """The clock of one SM as three curves {"t_ms": […], "mhz": […]}, and "numbers" and "notes" (words):
 
     "after_idle" in steps of 0.2 ms after seconds without work; "alone" in steps of 5 ms while one block spins; "under_gemm" in
@@ -49,7 +49,7 @@ def sm_clock(device: str = "cuda", progress: Progress | None = None) -> dict:
     fine_out.fill_(-1)
     torch.cuda.synchronize()
     report(0.1, "idling")
-    time.sleep(IDLE_S)
+    time.sleep(idle_s)
     woken = empty.loop(1, waiting=True) * 1e-3
     fine.once()
     after_idle = clock_of(launcher.read(fine_out))
@@ -60,11 +60,11 @@ def sm_clock(device: str = "cuda", progress: Progress | None = None) -> dict:
     report(0.7, "beside matrix products")
     under, smi_busy = _beside_gemm(launcher, coarse_out, gpu, notes)
     report(0.9, "idling again, for nvidia-smi")
-    time.sleep(IDLE_S)
+    time.sleep(idle_s)
     asked = _smi("clocks.sm,clocks.max.sm", gpu, notes)
     report(1.0, "measured")
     numbers = ramp(after_idle) | {
-        "idle_s": IDLE_S,
+        "idle_s": idle_s,
         "alone_mhz": median(alone["mhz"]),
         "gemm_mhz": median(under["mhz"][len(under["mhz"]) // 3 :]),
         "launch_after_idle_us": woken,

@@ -22,7 +22,7 @@ PAIR, HELD_PAIR, EMPTY_PAIR, PACE = "event pair", "event pair, queue held", "emp
 PAIRS, SPIN_CYCLES = 200, 200_000  # about 0.1 ms: longer than the host needs for three calls
 
 
-def small_kernel(device: str = "cuda", progress: Progress | None = None) -> Race:
+def small_kernel(device: str = "cuda", progress: Progress | None = None, *, events: Callable = profiled.events) -> Race:
     """What one small kernel takes on the device (ns), by readings that each name their means:
 
     "back to back"                 events around 200 ops that wait in the queue, a 200th: the kernel and the step to the next
@@ -64,7 +64,7 @@ def small_kernel(device: str = "cuda", progress: Progress | None = None) -> Race
         readings |= {PACE: _named(found["period"], PACE), GRAPH: _named(found["captured per node"], GRAPH)}
     report(0.7, "under the profiler, in a process of its own")
     try:
-        readings[PROFILER] = Reading(PROFILER, tuple(_profiled(report)))
+        readings[PROFILER] = Reading(PROFILER, tuple(_profiled(report, events)))
     except MeasurementError as error:
         notes.append(f"no profiler: {error}")
     report(1.0, "measured")
@@ -84,10 +84,10 @@ def _named(reading: Reading, name: str) -> Reading:
     return Reading(name, reading.samples, reading.calls_per_block)
 
 
-def _profiled(report: Progress) -> list[float]:
+def _profiled(report: Progress, events: Callable) -> list[float]:
     """Lengths of the op's kernels as the profiler gives them, ns. Raises MeasurementError."""
-    events = profiled.events("adds", lambda done, text: report(0.7 + 0.3 * done, text))
-    lengths = [float(e["dur"]) * 1e3 for e in events if e.get("cat") == "kernel"]
+    found = events("adds", lambda done, text: report(0.7 + 0.3 * done, text))
+    lengths = [float(e["dur"]) * 1e3 for e in profiled.inside(found, "adds") if e["cat"] == "kernel"]
     if not lengths:
         raise MeasurementError("the profiler ran but saw no kernel: CUPTI could not start here")
     return lengths

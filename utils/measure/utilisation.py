@@ -33,10 +33,13 @@ class Workload:
     sms: int | None
 
 
-def utilisation(device: str = "cuda", progress: Progress | None = None) -> dict:
+def utilisation(
+    device: str = "cuda", progress: Progress | None = None, *, seconds: float = SECONDS, names: tuple[str, ...] = ()
+) -> dict:
     """One row for each workload: "workload", "what", "sms_used" of "sms" (None where not known), "busy_share" (kernels' time over
     the time; None where not known), "utilisation" (the median reading, %), "low" and "high", "mhz" (median SM clock), "watts",
     "samples" ([seconds, utilisation, MHz, W]). "numbers" has "<workload>_utilisation" again, and "<workload>_busy_percent".
+    Each workload runs for `seconds` (at least 2: the driver's window must have passed); `names` are those to run, all if empty.
     Raises MeasurementError, in words, without CUDA, nvidia-smi, or torch's run-time compiler. About 25 s.
     """
     import torch
@@ -45,7 +48,7 @@ def utilisation(device: str = "cuda", progress: Progress | None = None) -> dict:
 
     report = progress or (lambda done, text: None)
     launcher = Launcher()
-    todo = workloads(launcher)
+    todo = [work for work in workloads(launcher) if not names or work.name in names]
     gpu = smi.this_gpu()
     smi.one("utilization.gpu", gpu)  # told at once, and not after half a minute
     rows = []
@@ -55,7 +58,7 @@ def utilisation(device: str = "cuda", progress: Progress | None = None) -> dict:
         torch.cuda.synchronize()
         with smi.sampling(gpu) as samples:
             start = time.monotonic()
-            count = work.run(SECONDS)
+            count = work.run(seconds)
             torch.cuda.synchronize()
             took = time.monotonic() - start
         rows.append(row(work, samples.since(SETTLE), count, took))

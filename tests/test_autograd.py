@@ -303,10 +303,11 @@ def test_each_arm_of_the_race_of_modes_runs_in_its_mode(monkeypatch):
         for name, f in variants.items():
             with inside.get(name, torch.enable_grad)():
                 seen[name] = (f().requires_grad, torch.is_inference_mode_enabled())
-        return "race"
+        return grads.steps()["MLP, batch 1"]
 
     monkeypatch.setattr(grad_prices, "time_host", instead)
     found = grad_prices.mode_races("cpu", progress=lambda done, text: None)
+    assert {race.device for race in found.values()} == {"cpu"}
     assert list(found) == [f"{model}, batch {size}" for model, size in grad_prices.STEPS["cpu"]]
     assert seen == {"grad": (True, False), "no_grad": (False, False), "inference_mode": (False, True)}
 
@@ -377,7 +378,7 @@ def test_the_counted_statements_run_in_their_modes_and_leave_them(monkeypatch):
     monkeypatch.setattr(callgrind, "count", instead)
     found = autograd.instructions("cpu")
     assert asked["a + b, grad"] == (True, False) and asked["a * b, no_grad"] == (False, False)
-    assert asked["MLP, inference_mode"] == (False, True) and asked[f"a + b, {grad_prices.DROPPED}"] == (None, False)
+    assert asked["MLP, batch 16, inference_mode"] == (False, True) and asked[f"a + b, {grad_prices.DROPPED}"] == (None, False)
     assert list(found.values()) == [float(n) for n in range(len(found))]
 
 

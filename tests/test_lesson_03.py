@@ -138,10 +138,10 @@ def check_steps(m) -> None:
     assert rows[0]["inference_mode saves"] == "25 %" and rows[1]["no_grad saves"] == "no difference seen"
     assert rows[1]["grad"] == "8.00 ms"
     assert "MLP, batch 1 25" in m.steps_figure(races, "made up").alt
-    (recorded,) = m.beside(grads.study())
+    recorded, _ = m.beside(grads.study())
     assert "NVIDIA H200" in recorded.alt
     for lacking in (None, grads.study(steps=None)):
-        (words,) = m.beside(lacking)
+        words, _ = m.beside(lacking)
         assert "not measured" in str(words)
 
 
@@ -186,6 +186,9 @@ def check_prices(m) -> None:
     assert m.life(grads.results(held=1500.0), lives)[0] == m.LIFE_ANSWERS["less"][1]
     right, said = m.life(grads.results(dropped=1900.0, held=1900.0), lives)
     assert right == m.LIFE_ANSWERS["same"][1] and "shows no difference" in str(said) and "tenth" not in str(said)
+    said = str(m.life(grads.results(), lives, grads.study(results=grads.results(7000.0, 8000.0, 7000.0)))[1])
+    there = said.split("On another machine")[1]
+    assert "NVIDIA H200" in there and "result dropped, costs 1.00 µs more" in there and "kept, shows no difference" in there
     assert "whether or not" in str(m.life(grads.results(), {**lives, list(lives)[2]: False})[1])
     assert "A mark" not in str(m.life(grads.results(), dict.fromkeys(lives, True))[1])
     assert (
@@ -221,6 +224,7 @@ def check_missing(m) -> None:
     assert "not measured" in str(m.handles(grads.kept(), None, "")) and "not measured" in str(m.instructions_table(None, ""))
     assert "Python object" not in str(m.add_keeps({**grads.kept(), "same_memory": None})[1])
     assert "another machine" not in str(m.steps(grads.steps(), None, grads.study(steps=None)))
+    assert "another machine" not in str(m.life(grads.results(), grads.rules()["accumulator_lives"], grads.study(results=None))[1])
     assert "another machine" not in str(m.node(grads.chains(), grads.ops(), grads.study(chains=None))[1])
     assert "no study of a GPU" in m.verdicts({}, "cpu").text()
 

@@ -86,8 +86,8 @@ def instructions(device: str, progress: Progress | None = None) -> dict[str, flo
 
 
 def saved_by(f: Callable, device: str, numbers: int = 1000) -> dict:
-    """What a reader's own function of `x` and `y` keeps, both of `numbers` float32 and needing a gradient: "rows" of (number, whose,
-    bytes, place), "bytes" of memory counted once, and the "nodes" behind its result."""
+    """What a reader's own function of `x` and `y` keeps, both of `numbers` float32 and needing a gradient: "rows" of (number,
+    whose, bytes, place), "bytes" of memory counted once, and the "nodes" behind its result."""
     import torch
 
     x, y = (torch.randn(numbers, device=device).requires_grad_() for _ in range(2))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from dataclasses import replace
 
 from utils.measure import small_models
 from utils.measure.memory_of_modes import GRAD, INFERENCE, NO_GRAD, modes
@@ -45,7 +46,8 @@ def mode_race(
     f = _step(device, small_models.make(model, device), small_models.batch(model, size, device))
     inside = {name: enter for name, enter in modes().items() if name != GRAD}
     variants = dict.fromkeys((GRAD, NO_GRAD, INFERENCE), f)
-    return time_host(variants, blocks=blocks, inside=inside, progress=progress, at_most_s=at_most_s)
+    race = time_host(variants, blocks=blocks, inside=inside, progress=progress, at_most_s=at_most_s)
+    return replace(race, device=device)  # the host's clock, with the device's work in it
 
 
 def _step(device: str, model, x) -> Callable:
@@ -238,8 +240,13 @@ LEAVES = "a = torch.rand(1).requires_grad_()\nb = torch.rand(1).requires_grad_()
 MODEL = (
     "from utils.measure import small_models\n"
     "model = small_models.make(small_models.MLP)\n"
-    "x = small_models.batch(small_models.MLP, 1)"
+    "x = small_models.batch(small_models.MLP, {})"
 )
+COUNTED = {  # what is counted in each mode: code, set-up, and at most so many rounds
+    "a + b": ("c = a + b", LEAVES, 500),
+    "a * b": ("c = a * b", LEAVES, 500),
+    **{f"{small_models.MLP}, batch {n}": ("y = model(x)", MODEL.format(n), 10) for n in (1, 16)},
+}
 ENTER = {
     GRAD: ("", ""),
     NO_GRAD: ("mode = torch.no_grad()\nmode.__enter__()", "mode.__exit__(None, None, None)"),
@@ -248,22 +255,18 @@ ENTER = {
 
 
 def instructions(progress: Progress | None = None) -> dict[str, float]:
-    """Instructions of one execution on this CPU, by valgrind: `c = a + b`, `c = a * b` and the MLP's step at batch 1 in each mode
-    ("a + b, no_grad"), and the add with its result dropped, an older one kept or not. About 80 s.
+    """Instructions of one execution on this CPU, by valgrind: `c = a + b`, `c = a * b` and the MLP's step in each mode
+    ("a + b, no_grad"), and the add with its result dropped, an older one kept or not. About two minutes.
 
     Raises CallgrindError, in words, where nothing can be counted.
     """
     from utils.measure.callgrind import Statement, count
 
-    statements = []
-    for mode, (enter, leave) in ENTER.items():
-        for name, code, setup, rounds in (
-            ("a + b", "c = a + b", LEAVES, 500),
-            ("a * b", "c = a * b", LEAVES, 500),
-            ("MLP", "y = model(x)", MODEL, 10),
-        ):
-            lines = "\n".join(filter(None, [setup, enter]))
-            statements.append(Statement(f"{name}, {mode}", code, lines, teardown=leave, most_rounds=rounds))
+    statements = [
+        Statement(f"{name}, {mode}", code, "\n".join(filter(None, [setup, enter])), teardown=leave, most_rounds=rounds)
+        for mode, (enter, leave) in ENTER.items()
+        for name, (code, setup, rounds) in COUNTED.items()
+    ]
     statements.append(Statement(f"a + b, {DROPPED}", "a + b", LEAVES))
     statements.append(Statement(f"a + b, {HELD}", "a + b", f"{LEAVES}\nolder = a + b"))
     return {name: tree.total for name, tree in count(statements, progress).items()}

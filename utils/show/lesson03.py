@@ -372,11 +372,13 @@ def steps_figure(races: Mapping[str, Race], source: str, guess=None) -> Picture:
 
 
 def beside(study: Study | None) -> list:
-    """The recorded steps as a figure of its own, or why there is none."""
+    """The recorded steps as a figure of its own, or why there is none; and the recorded instructions of the modes."""
     races = _part(study, "steps")
     if study is None or not races:
-        return [Sentence("On a GPU: not measured, no recording is at hand.")]
-    return [steps_figure(races, study.label())]
+        found = Sentence("On a GPU: not measured, no recording is at hand.")
+    else:
+        found = steps_figure(races, study.label())
+    return [found, instructions_table(*counted())]
 
 
 def peaks(memory: Mapping, batch: int) -> Sentence:
@@ -488,7 +490,7 @@ def node_figure(chains: Mapping, source: str) -> Picture:
     return figures.compare(chains["per_op"], title="The price of one op more in a chain", source=source)
 
 
-def life(race: Race, lives: Mapping[str, bool]) -> tuple[str, Sentence]:
+def life(race: Race, lives: Mapping[str, bool], beside: Study | None = None) -> tuple[str, Sentence]:
     """(text of the option that was measured, sentences): dropping a result while an older one is kept, against keeping it.
 
     The arms have inputs of their own, and identical arms on other inputs differ by a percent: so what is judged is whether more
@@ -505,6 +507,10 @@ def life(race: Race, lives: Mapping[str, bool]) -> tuple[str, Sentence]:
     if lives[KEPT] and not lives[DROPPED]:
         words.append("A mark put on the accumulator of a is still there when the result lives, and gone when it was dropped")
         words[-1] += ", unless an older result lives." if lives[HELD] else ", whether or not an older result lives."
+    other = _part(beside, "results")
+    if beside is not None and other:
+        words.append(f"On another machine ({beside.label()}):")
+        words += [_life(other, other.difference(KEPT, way), f"{way},") for way in (DROPPED, HELD)]
     return LIFE_ANSWERS[kind][1], Sentence(*words)
 
 

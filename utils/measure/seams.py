@@ -490,3 +490,31 @@ def torch_launch() -> int | None:
     except (OSError, AttributeError):
         return None
     return ctypes.cast(function, ctypes.c_void_p).value
+
+
+# ------------------------------------------------------------------ ridge_point: calls as they reach the dispatch mode
+
+
+def watching_calls(each):
+    """A context manager; inside, every op below autograd runs as `each(op, run, args, kwargs)`, whose result it gives back.
+
+    `op` is the op's name ("aten::add.Tensor"), `run()` runs it, `args` and `kwargs` are what it was called with. RuntimeError
+    where torch lost the mode (see `watching_ops`, whose version range and probe it shares).
+    """
+    if not has_dispatch_mode():
+        import torch
+
+        raise RuntimeError(f"torch {torch.__version__} has no TorchDispatchMode any more: ops cannot be watched here")
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Calls(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            kwargs = kwargs or {}
+            return each(func.name(), lambda: func(*args, **kwargs), args, kwargs)
+
+    return Calls()
+
+
+def tensors_in(thing) -> list:
+    """The tensors in arguments or results, which may stand in lists, tuples and dicts."""
+    return _tensors(thing)

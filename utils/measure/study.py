@@ -24,6 +24,7 @@ STUDIES = {
     "dispatcher": "utils.measure.dispatcher",
     "autograd": "utils.measure.autograd",
     "launch": "utils.measure.launch",
+    "ridge_point": "utils.measure.ridge_point",
 }
 
 

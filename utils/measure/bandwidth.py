@@ -1,0 +1,197 @@
+"""Peak bandwidth of the memory, by streams of our own and by torch's copy and add in one race; and of each cache, by a sweep.
+
+Bytes are counted as the program moves them: a copy reads and writes each element once. A CPU's plain store first reads the line
+that it writes to, which is traffic nobody asked for and nobody counts; a streaming store does not, and is the better ceiling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from utils.measure.device_clock import MeasurementError
+from utils.measure.either_clock import MIB, Progress, caches, filled, free_bytes, last_cache, machine_name, need, race, threads
+from utils.model import devices
+from utils.model.readings import Race
+
+ROOF = ("copy", "add", "triad")  # what the roof is taken from: loops that read and write, as ops do
+WORDS = {"read": 1, "write": 1, "copy": 2, "add": 3, "triad": 3}
+MOST, QUICK = 1 << 30, 256 * MIB  # bytes of one buffer
+GPU_QUICK = 512 * MIB
+
+
+def buffer_bytes(device: str, quick: bool) -> int:
+    """Of one of three buffers: four times the last cache or 64 MiB where memory and budget allow it, a multiple of 1 MiB."""
+    most = (GPU_QUICK if device == "cuda" else QUICK) if quick else MOST
+    wanted = most if device == "cuda" else max(64 * MIB, 4 * last_cache(device))
+    return max(8 * MIB, min(wanted, most, free_bytes(device) // 12) // MIB * MIB)
+
+
+def streams(device: str, a, b, c) -> tuple[dict, dict, dict, list[str]]:
+    """(torch's variants, our own, bytes of one call by name, what is missing in words) of passes over three equal buffers."""
+    import torch
+
+    n, notes = a.numel(), []
+    calls: dict[str, Callable] = {"torch copy": lambda: c.copy_(a), "torch add": lambda: torch.add(a, b, out=c)}
+    nbytes = {"torch copy": 8 * n, "torch add": 12 * n}
+    own: dict[str, Callable] = {}
+    try:
+        if device == "cuda":
+            from utils.measure import gpu_loops
+
+            calls |= {kind: gpu_loops.stream(kind, a, b, c) for kind in WORDS}
+            nbytes |= {kind: 4 * words * n for kind, words in WORDS.items()}
+        else:
+            from utils.measure.cpu_loops import KINDS, loops
+
+            found, many = loops(), threads()
+            for kind in KINDS:
+                words = WORDS.get(kind.split(",")[0])
+                if words is None or ("streaming" in kind and not found.streams):
+                    continue
+                own[kind] = partial(_passes, found.run, kind, a, b, c, n, many)
+                nbytes[kind] = 4 * words * n
+            if not found.streams:
+                notes.append("this compiler has no streaming stores for this CPU: every store reads its line first")
+    except MeasurementError as error:
+        notes.append(f"torch's own copy and add are the only streams: {error}")
+    return calls, own, nbytes, notes
+
+
+def _passes(run: Callable, kind: str, a, b, c, n: int, many: int, times: int) -> float:
+    return run(kind, a, b, c, n=n, threads=many, times=times)
+
+
+def bandwidth(device: str = "cpu", progress: Progress | None = None, *, quick: bool = False) -> dict:
+    """The race of all streams over buffers far larger than any cache, as plain data with the Race in it:
+
+    "race" (ns a pass), "bytes" and "gbps" by arm, "best" (the fastest of those that read and write), "buffer_mb", "threads",
+    "numbers": "gbps" (of the best), "copy_gbps", "add_gbps" (the best of their kind), "read_gbps", "write_gbps" (where measured),
+    "datasheet_gbps" and "share_gbps" where a datasheet is known. About 3 s quick, 10 s else. MeasurementError without a device.
+    """
+    need(device, "bandwidth")
+    size = buffer_bytes(device, quick)
+    a, b, c = (filled(size // 4, device) for _ in range(3))
+    calls, own, nbytes, notes = streams(device, a, b, c)
+    found = race(device, calls, arms=own, blocks=20 if quick else 40, at_most_s=3 if quick else 10, progress=progress)
+    return described(device, found, nbytes, size, notes)
+
+
+def described(device: str, found: Race, nbytes: dict[str, int], size: int, notes: list[str]) -> dict:
+    """What `bandwidth` gives, of a race and the bytes of one call of each of its arms."""
+    gbps = {name: count / found[name].ns for name, count in nbytes.items()}
+    best = max((name for name in gbps if _kind(name) in ROOF), key=gbps.__getitem__)
+    numbers = {"gbps": gbps[best]}
+    for kind in WORDS:
+        if rates := [rate for name, rate in gbps.items() if _kind(name) == kind]:
+            numbers[f"{kind}_gbps"] = max(rates)
+    numbers["torch_copy_gbps"], numbers["torch_add_gbps"] = gbps["torch copy"], gbps["torch add"]
+    if sheet := devices.find(machine_name("cuda")) if device == "cuda" else None:
+        numbers |= {"datasheet_gbps": sheet.gbps.value, "share_gbps": gbps[best] / sheet.gbps.value}
+    return {
+        "device": device,
+        "race": found,
+        "bytes": dict(nbytes),
+        "gbps": gbps,
+        "best": best,
+        "buffer_mb": size / MIB,
+        "threads": threads() if device == "cpu" else None,
+        "numbers": numbers,
+        "notes": notes,
+    }
+
+
+def _kind(name: str) -> str:
+    return name.removeprefix("torch ").split(",")[0]
+
+
+# ------------------------------------------------------------------------------------------------ level by level
+
+
+def levels(device: str = "cpu", progress: Progress | None = None, *, quick: bool = False) -> dict:
+    """Reading working sets from far below the first cache to far above the last, again and again:
+
+    "points": [{"kb", "gbps", "fits": "L1" … "memory"}] ("kb": all threads together), "caches": bytes of each level as reported (of
+    all threads' own caches together where a level is one core's), "numbers": the best "L1_gbps" … "memory_gbps" (sets that fill
+    less than half of a level, or more than four times the last). On a CPU by loops of our own, on a GPU by our own kernel, whose
+    first level is L2. About 3 s. Raises MeasurementError without a compiler.
+    """
+    need(device, "bandwidth per cache level")
+    own = caches(device)
+    if device == "cuda":
+        points, known = _gpu_points(own, progress), own
+    else:
+        many = threads()
+        known = {level: size * (many if level in ("L1", "L2") else 1) for level, size in own.items()}
+        points = _cpu_points(known, many, quick, progress)
+    for point in points:
+        point["fits"] = _fits(point["kb"] * 1024, known)
+    numbers = {}
+    for level in (*known, "memory"):
+        inside = [p["gbps"] for p in points if p["fits"] == level and _clearly(p["kb"] * 1024, level, known)]
+        if inside:
+            numbers[f"{level}_gbps"] = max(inside)
+    return {
+        "device": device,
+        "points": points,
+        "caches": known,
+        "numbers": numbers,
+        "notes": [] if known else ["no cache sizes are reported here"],
+    }
+
+
+def _fits(size: float, known: dict[str, int]) -> str:
+    """The first level that holds so many bytes."""
+    return next((level for level, most in known.items() if size <= most), "memory")
+
+
+def _clearly(size: float, level: str, known: dict[str, int]) -> bool:
+    """Whether a set of this size says something about a level: at most half of it, or for memory four times the last cache."""
+    if level == "memory":
+        return size >= 4 * max(known.values(), default=0)
+    return size <= known[level] / 2 or level == "L1"
+
+
+def _cpu_points(known: dict[str, int], many: int, quick: bool, progress: Progress | None) -> list[dict]:
+    from utils.measure.cpu_loops import WHOLE, loops
+
+    run = loops().run
+    largest = min(max(4 * max(known.values(), default=0), 64 * MIB), QUICK if quick else MOST, free_bytes("cpu") // 4)
+    sizes, size = [], 16 << 10
+    while size <= largest:
+        sizes.append(size)
+        size *= 2
+    data = filled(sizes[-1] // 4, "cpu")
+    arms = {}
+    for size in sizes:
+        n = size // 4 // (WHOLE * many) * WHOLE * many
+        once = max(1, (4 * MIB) // size)  # so that the threads' common start is a small part
+        arms[f"{size >> 10} KiB"] = partial(_again, run, data, n, many, once)
+    found = race("cpu", {}, arms=arms, blocks=12 if quick else 40, at_most_s=2.0 if quick else 8.0, progress=progress)
+    points = []
+    for size in sizes:
+        once = max(1, (4 * MIB) // size)
+        n = size // 4 // (WHOLE * many) * WHOLE * many
+        points.append({"kb": size / 1024, "gbps": 4.0 * n * once / found[f"{size >> 10} KiB"].ns})
+    return points
+
+
+def _again(run: Callable, data, n: int, many: int, once: int, times: int) -> float:
+    return run("read", data, n=n, threads=many, times=once * times)
+
+
+def _gpu_points(known: dict[str, int], progress: Progress | None) -> list[dict]:
+    from utils.measure import gpu_loops
+
+    largest = min(16 * max(known.values(), default=64 * MIB), free_bytes("cuda") // 4)
+    data = filled(largest // 4, "cuda")
+    sizes, size = [], MIB
+    while size <= largest:
+        sizes.append(size)
+        size *= 2
+    calls = {}
+    for size in sizes:
+        piece = data[: size // 4]
+        calls[f"{size >> 10} KiB"] = gpu_loops.stream("read", piece, piece, piece)
+    found = race("cuda", calls, blocks=12, at_most_s=4.0, progress=progress)
+    return [{"kb": size / 1024, "gbps": size / found[f"{size >> 10} KiB"].ns} for size in sizes]

@@ -13,12 +13,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from utils.labs.learner import NOBODY as NOBODY
+from utils.labs.learner import name_of as name_of  # the lab's notebook takes it from here
+from utils.labs.learner import seed_of
 from utils.model import recordings, schemas
 from utils.model.readings import Receipt, quantile
 
 SOUND, TWICE, MISSING, UNIT, MEDIAN, LOOP = FAULTS = ("sound", "twice", "missing", "unit", "median", "loop")
 LINE, AGAIN, EMPTY = "c = a + b", "c = a + b (again)", "empty loop"
-NOBODY = "nobody"  # whose readings are shown before a name is written
 TENSOR = "output_tensor"
 
 # Which parts of the add one reading may hold, by the name of the reading. Those of one part come with the stages' own names.
@@ -90,20 +92,10 @@ class Report:
     loop_ns: float
 
 
-def name_of(my_name: Callable[[], object]) -> str:
-    """The name that the learner's function returns; NOBODY while it is not written, fails or returns no text: no point of the
-    lab may hang on it."""
-    try:
-        name = my_name()
-    except Exception:
-        return NOBODY
-    return name if type(name) is str and name.strip() else NOBODY
-
-
 def sheet(who: str, *, grad: bool = False) -> Sheet:
     """The readings of a recorded machine, perturbed by the name: the same name gives the same sheet. With `grad`, the same
     machine with inputs that need a gradient."""
-    seed = f"one-add-priced/lab 2/{' '.join(who.split()).lower()}"
+    seed = seed_of(who, 2)
     machine = random.Random(seed)
     receipt, speed = machine.choice(_machines())[grad], machine.uniform(0.85, 1.2)
     factors = {part: machine.uniform(0.92, 1.08) for part in sorted(_known_parts())}  # the same with grad and without

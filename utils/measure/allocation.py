@@ -1,7 +1,7 @@
 """Allocation inside the timed region, on a CPU: page faults, and the history of glibc's malloc that decides about them.
 
-One fresh process measures in this order, since what malloc has seen cannot be undone: as it starts; after a larger block was freed
-(its threshold has followed); pinned (`malloc.pin`).
+One fresh process measures in this order, since what malloc has seen cannot be undone: as it starts; after a larger block was
+freed (its threshold has followed); pinned (`malloc.pin`).
 """
 
 from __future__ import annotations
@@ -25,11 +25,13 @@ def allocation(device: str = "cpu", progress: Progress | None = None, *, quick: 
 
     "rows": [{"history", "mb" (of one tensor), "arm", "ns", "faults" (pages a call), "pages" (of the result), "gbps"}], "numbers":
     "fresh_64_ratio", "pinned_64_ratio", "fresh_16_ratio", "freed_16_ratio", "pinned_16_ratio" (fresh result over result given),
-    "fresh_64_faults" … (pages a call). About 4 s. Raises MeasurementError on a GPU, whose allocator keeps what is freed, and where
-    malloc is not glibc's.
+    "fresh_64_faults" … (pages a call). About 4 s. Raises MeasurementError on a GPU, whose allocator keeps what is freed, and
+    where malloc is not glibc's.
     """
     if device != "cpu":
-        raise MeasurementError("a GPU's results come from torch's own allocator, which keeps what is freed: no page is touched anew")
+        raise MeasurementError(
+            "a GPU's results come from torch's own allocator, which keeps what is freed: no page is touched anew"
+        )
     if not sys.platform.startswith("linux"):
         raise MeasurementError("page faults follow glibc's malloc, which this system does not have")
     return children.in_child("utils.measure.allocation", ("quick" if quick else "full",), progress or (lambda done, text: None))
@@ -72,7 +74,15 @@ def _two_arms(torch, history: str, mb: int, page: int, calls: int) -> list[dict]
         faults = (malloc.page_faults() - before) / calls
         ns = quantile(samples, 0.25)
         rows.append(
-            {"history": history, "mb": mb, "arm": name, "ns": ns, "faults": faults, "pages": mb * MIB / page, "gbps": 3 * mb * MIB / ns}
+            {
+                "history": history,
+                "mb": mb,
+                "arm": name,
+                "ns": ns,
+                "faults": faults,
+                "pages": mb * MIB / page,
+                "gbps": 3 * mb * MIB / ns,
+            }
         )
         del kept
     return rows

@@ -15,6 +15,7 @@ from utils.model import devices
 from utils.model.readings import Race
 
 ROOF = ("copy", "add", "triad")  # what the roof is taken from: loops that read and write, as ops do
+FEW = ("torch copy", "torch add", "copy, streaming stores", "add, streaming stores", "copy", "add")
 WORDS = {"read": 1, "write": 1, "copy": 2, "add": 3, "triad": 3}
 MOST, QUICK = 1 << 30, 256 * MIB  # bytes of one buffer
 GPU_QUICK = 512 * MIB
@@ -56,6 +57,19 @@ def streams(device: str, a, b, c) -> tuple[dict, dict, dict, list[str]]:
     except MeasurementError as error:
         notes.append(f"torch's own copy and add are the only streams: {error}")
     return calls, own, nbytes, notes
+
+
+def roof_streams(device: str, elements: int) -> tuple[dict, dict, dict, list[str]]:
+    """As `streams`, over vectors of about so many floats: the few that are ever the best, for a roof beside ops."""
+    n = max(1 << 20, elements // 1024 * 1024)
+    calls, own, nbytes, notes = streams(device, *(filled(n, device) for _ in range(3)))
+    names = [name for name in FEW if name in nbytes]
+    return (
+        {name: calls[name] for name in names if name in calls},
+        {name: own[name] for name in names if name in own},
+        {name: nbytes[name] for name in names},
+        notes,
+    )
 
 
 def _passes(run: Callable, kind: str, a, b, c, n: int, many: int, times: int) -> float:
@@ -111,10 +125,10 @@ def _kind(name: str) -> str:
 def levels(device: str = "cpu", progress: Progress | None = None, *, quick: bool = False) -> dict:
     """Reading working sets from far below the first cache to far above the last, again and again:
 
-    "points": [{"kb", "gbps", "fits": "L1" … "memory"}] ("kb": all threads together), "caches": bytes of each level as reported (of
-    all threads' own caches together where a level is one core's), "numbers": the best "L1_gbps" … "memory_gbps" (sets that fill
-    less than half of a level, or more than four times the last). On a CPU by loops of our own, on a GPU by our own kernel, whose
-    first level is L2. About 3 s. Raises MeasurementError without a compiler.
+    "points": [{"kb", "gbps", "fits": "L1" … "memory"}] ("kb": all threads together), "caches": bytes of each level as reported
+    (of all threads' own caches together where a level is one core's), "numbers": the best "L1_gbps" … "memory_gbps" (sets that
+    fill less than half of a level, or more than four times the last). On a CPU by loops of our own, on a GPU by our own kernel,
+    whose first level is L2. About 3 s. Raises MeasurementError without a compiler.
     """
     need(device, "bandwidth per cache level")
     own = caches(device)

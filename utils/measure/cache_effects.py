@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from utils.measure.bandwidth import ROOF, streams
-from utils.measure.either_clock import MIB, Progress, filled, free_bytes, last_cache, need, race
+from utils.measure.bandwidth import roof_streams
+from utils.measure.either_clock import MIB, Progress, filled, free_bytes, last_cache, need, one_thread, race
 
-TIMES = 4  # data that goes round before it is met again, in last caches
+TIMES = {"warm_cold": 4, "intermediate": 2}  # a vector of all pieces, in last caches; three of them go round
 MOST_PIECES = 256
 
 
-def _pieces(device: str, vectors: int) -> tuple[int, int]:
-    """(elements of a piece, pieces): together over four last caches a vector of a set, as memory allows."""
+def _pieces(device: str, times: int) -> tuple[int, int]:
+    """(elements of a piece, pieces): one vector of all pieces fills `times` last caches, as memory allows."""
     cache = last_cache(device)
     piece = max(MIB // 4, min(cache // 8, 8 * MIB))
-    room = free_bytes(device) // 4 // vectors
-    count = max(8, min(-(-TIMES * cache // piece), MOST_PIECES, room // piece))
+    room = free_bytes(device) // 16
+    count = max(8, min(-(-times * cache // piece), MOST_PIECES, room // piece))
     return piece // 4, count
 
 
@@ -32,10 +32,12 @@ def warm_cold(device: str = "cpu", progress: Progress | None = None, *, quick: b
     import torch
 
     need(device, "warm against cold data")
-    n, count = _pieces(device, 3)
+    n, count = _pieces(device, TIMES["warm_cold"])
     sets = [tuple(filled(n, device) for _ in range(3)) for _ in range(count)]
     turn = [_adding(torch.add, *three) for three in sets]
-    found = race(device, {"warm": turn[0], "cold": turn}, blocks=20 if quick else 60, at_most_s=2 if quick else 6, progress=progress)
+    found = race(
+        device, {"warm": turn[0], "cold": turn}, blocks=20 if quick else 60, at_most_s=2 if quick else 6, progress=progress
+    )
     rate = {name: 12.0 * n / found[name].ns for name in ("warm", "cold")}
     return {
         "device": device,
@@ -48,7 +50,9 @@ def warm_cold(device: str = "cpu", progress: Progress | None = None, *, quick: b
             "cold_gbps": rate["cold"],
             "aa_error": found.aa_error,
         },
-        "notes": [f"{count} sets of three vectors of {4 * n / MIB:g} MiB; the last cache is reported as {last_cache(device) / MIB:g} MiB"],
+        "notes": [
+            f"{count} sets of three vectors of {4 * n / MIB:g} MiB; last cache as reported: {last_cache(device) / MIB:g} MiB"
+        ],
     }
 
 
@@ -63,14 +67,14 @@ def intermediate(device: str = "cpu", progress: Progress | None = None, *, quick
     "soon"    each piece's y right after its t: the intermediate is read from the cache, and still written to memory some day
     "reused"  as "soon", with one and the same small t for all pieces, as an allocator hands the block out again: it never leaves
 
-    "race" (ns for all pieces), "elements" (of a piece), "pieces", "bytes" (counted: the same for all), "numbers": "soon_ratio" and
-    "reused_ratio" (late over it), "late_gbps", "soon_gbps", "reused_gbps" (counted bytes over time), "roof_gbps" (the best stream of
-    this race), "reused_over_roof". About 3 s.
+    "race" (ns for all pieces), "elements" (of a piece), "pieces", "bytes" (counted: the same for all), "numbers": "soon_ratio"
+    and "reused_ratio" (late over it), "late_gbps", "soon_gbps", "reused_gbps" (counted bytes over time), "roof_gbps" (the best
+    stream of this race), "reused_over_roof". About 3 s.
     """
     import torch
 
     need(device, "an intermediate in the cache")
-    n, count = _pieces(device, 3)
+    n, count = _pieces(device, TIMES["intermediate"])
     x, t, y = ([filled(n, device) for _ in range(count)] for _ in range(3))
     neg, take = torch.neg, torch.abs
 
@@ -91,20 +95,12 @@ def intermediate(device: str = "cpu", progress: Progress | None = None, *, quick
             neg(x[i], out=one)
             take(one, out=y[i])
 
-    whole = [filled(n * count // 1024 * 1024, device) for _ in range(3)]
-    calls, own, nbytes, notes = streams(device, *whole)
-    roofs = [name for name in nbytes if name.removeprefix("torch ").split(",")[0] in ROOF]
-    arms = {"late": late, "soon": soon, "reused": reused} | {k: f for k, f in calls.items() if k in roofs}
-    found = race(
-        device,
-        arms,
-        arms={k: f for k, f in own.items() if k in roofs},
-        blocks=12 if quick else 30,
-        at_most_s=3 if quick else 8,
-        progress=progress,
-    )
+    with one_thread(device) as on:
+        calls, own, nbytes, notes = roof_streams(device, n * count)
+        arms = {"late": late, "soon": soon, "reused": reused} | calls
+        found = race(device, arms, arms=own, blocks=12 if quick else 30, at_most_s=3 if quick else 8, progress=progress)
     counted = 16.0 * n * count
-    roof = max(nbytes[name] / found[name].ns for name in roofs)
+    roof = max(nbytes[name] / found[name].ns for name in nbytes)
     rate = {name: counted / found[name].ns for name in ("late", "soon", "reused")}
     return {
         "device": device,
@@ -120,5 +116,5 @@ def intermediate(device: str = "cpu", progress: Progress | None = None, *, quick
             "reused_over_roof": rate["reused"] / roof,
             "aa_error": found.aa_error,
         },
-        "notes": notes,
+        "notes": [on, *notes],
     }

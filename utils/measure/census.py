@@ -1,13 +1,14 @@
 """A census: every op of a training step of a real small model, by count and by time, with its counted FLOPs and bytes.
 
-Ops are seen below autograd. On a CPU each is timed by the host's clock as it runs; on a GPU by a pair of events around it, behind a
-spin that lets the host run ahead, less what an empty pair shows. What passes between two ops is in no row.
+Ops are seen below autograd. On a CPU each is timed by the host's clock as it runs; on a GPU by a pair of events around it, behind
+a spin that lets the host run ahead, less what an empty pair shows. What passes between two ops is in no row.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from utils.measure import seams
@@ -35,10 +36,11 @@ def census(
     """One training step, op by op:
 
     "model" (in words), "dtype", "parameters", "rows": [{"op", "phase", "group", "count", "ns" (all of them), "flops", "bytes",
-    "intensity", "below" (of the count: below the ridge of its own engine)}], largest time first, "step_ns" (all ops), "views" (ops
-    that compute nothing, not in the rows), "roofs" (given, or measured in a few seconds), "unknown": ops without a FLOP rule.
-    "numbers": "ops", "kinds", "below_count" and "below_time" (shares of ops, and of their time, below their ridge), "product_count",
-    "product_time", "elementwise_count", "elementwise_time" …  (shares by group). About 5 s and the roofs. MeasurementError in words.
+    "intensity", "below" (of the count: below the ridge of its own engine)}], largest time first, "step_ns" (all ops), "views"
+    (ops that compute nothing, not in the rows), "roofs" (given, or measured in a few seconds), "unknown": ops without a FLOP
+    rule. "numbers": "ops", "kinds", "below_count" and "below_time" (shares of ops, and of their time, below their ridge),
+    "product_count", "product_time", "elementwise_count", "elementwise_time" …  (shares by group). About 5 s and the roofs.
+    MeasurementError in words.
     """
     need(device, "a census")
     dtype = usual_dtype(device)
@@ -49,15 +51,23 @@ def census(
         one.step()  # makes the optimiser's state, and all that a first call makes
     times = 4 if quick else 10
     seen: list[list[tuple[str, OpWork, float]]] = []
+    starved: list[list[tuple[str, OpWork, float]]] = []
+    gate = Gate()
     for i in range(times):
         if progress:
             progress(i / times, "a step, op by op")
-        seen.append([(phase, work, ns) for phase, f in one.phases().items() for work, ns in _watched(device, f)])
+        gate.held = True
+        found = [(phase, work, ns) for phase, f in one.phases().items() for work, ns in _watched(device, f, gate)]
+        (seen if gate.held else starved).append(found)
+    notes = [] if seen else ["the queue ran dry in every step, so the host's pace is in the times"]
+    seen = seen or starved
     lengths = {len(step) for step in seen}
     if len(lengths) > 1:
         raise MeasurementError(f"steps of the same code had {sorted(lengths)} ops: they cannot be lined up")
     ops = [
-        (seen[0][i][0], seen[0][i][1], quantile([step[i][2] for step in seen], 0.25)) for i in range(len(seen[0])) if not seen[0][i][1].view
+        (seen[0][i][0], seen[0][i][1], quantile([step[i][2] for step in seen], 0.25))
+        for i in range(len(seen[0]))
+        if not seen[0][i][1].view
     ]
     rows = rows_of(ops, roofs, dtype)
     return {
@@ -71,7 +81,7 @@ def census(
         "roofs": roofs,
         "unknown": sorted({work.op for _, work, _ in ops if not work.known}),
         "numbers": numbers(rows),
-        "notes": [],
+        "notes": notes,
     }
 
 
@@ -90,14 +100,28 @@ def group_of(op: str, phase: str) -> str:
         return "reduction"
     if name.startswith("embedding"):
         return "lookup"
-    if name in ("clone", "copy_", "_to_copy", "cat", "stack", "select_backward", "slice_backward", "fill_", "zero_", "ones_like", "zeros_like"):
+    if name in (
+        "clone",
+        "copy_",
+        "_to_copy",
+        "cat",
+        "stack",
+        "select_backward",
+        "slice_backward",
+        "fill_",
+        "zero_",
+        "ones_like",
+        "zeros_like",
+    ):
         return "copy"
     return "elementwise"
 
 
 def below_ridge(work: OpWork, group: str, roofs: dict[str, float], dtype: str) -> bool:
     """Whether the op's intensity is below the ridge of the engine that does its arithmetic."""
-    roof = roofs.get(f"gemm_{dtype}") if group in ("product", "attention") else roofs.get("vector_fp32", roofs.get(f"gemm_{dtype}"))
+    roof = (
+        roofs.get(f"gemm_{dtype}") if group in ("product", "attention") else roofs.get("vector_fp32", roofs.get(f"gemm_{dtype}"))
+    )
     return work.intensity * roofs["gbps"] < roof * 1e3
 
 
@@ -108,7 +132,17 @@ def rows_of(ops: list[tuple[str, OpWork, float]], roofs: dict[str, float], dtype
         group = group_of(work.op, phase)
         row = table.setdefault(
             (phase, work.op),
-            {"op": work.op, "phase": phase, "group": group, "count": 0, "ns": 0.0, "flops": 0.0, "bytes": 0, "below": 0, "below_ns": 0.0},
+            {
+                "op": work.op,
+                "phase": phase,
+                "group": group,
+                "count": 0,
+                "ns": 0.0,
+                "flops": 0.0,
+                "bytes": 0,
+                "below": 0,
+                "below_ns": 0.0,
+            },
         )
         below = below_ridge(work, group, roofs, dtype)
         row["count"] += 1
@@ -141,9 +175,17 @@ def numbers(rows: list[dict]) -> dict[str, float]:
 # ------------------------------------------------------------------------------------------------ one phase, op by op
 
 
-def _watched(device: str, f: Callable[[], None]) -> list[tuple[OpWork, float]]:
+@dataclass
+class Gate:
+    """How long the queue is held for a phase (cycles), and whether that was long enough in every phase so far."""
+
+    cycles: int = SPIN
+    held: bool = True
+
+
+def _watched(device: str, f: Callable[[], None], gate: Gate) -> list[tuple[OpWork, float]]:
     """(work, ns) of every op that f runs."""
-    return _on_gpu(f) if device == "cuda" else _on_cpu(f)
+    return _on_gpu(f, gate) if device == "cuda" else _on_cpu(f)
 
 
 def _on_cpu(f: Callable[[], None]) -> list[tuple[OpWork, float]]:
@@ -162,8 +204,8 @@ def _on_cpu(f: Callable[[], None]) -> list[tuple[OpWork, float]]:
     return found
 
 
-def _on_gpu(f: Callable[[], None]) -> list[tuple[OpWork, float]]:
-    """Events around each op, all of them in the queue before the first one starts; run again with a longer spin until they are."""
+def _on_gpu(f: Callable[[], None], gate: Gate) -> list[tuple[OpWork, float]]:
+    """Events around each op, all of them in the queue before the first one starts; where they were not, the gate grows."""
     from utils.measure.cuda_queue import CudaQueue
 
     queue = CudaQueue("cuda")
@@ -178,14 +220,19 @@ def _on_gpu(f: Callable[[], None]) -> list[tuple[OpWork, float]]:
         return out
 
     empty = [(queue.event(), queue.event()) for _ in range(20)]
+    start = queue.event()
     queue.synchronize()
     queue.spin(AHEAD)
-    queue.spin(SPIN)
+    queue.spin(gate.cycles)
+    start.record()
     for before, after in empty:
         before.record()
         after.record()
     with seams.watching_calls(each):
         f()
+    if start.query():
+        gate.held = False
+        gate.cycles = min(MOST_SPIN, 2 * gate.cycles)
     queue.synchronize()
     nothing = sorted(before.elapsed_ms(after) for before, after in empty)[len(empty) // 2]
     return [(work, max(0.0, before.elapsed_ms(after) - nothing) * 1e6) for work, before, after in found]

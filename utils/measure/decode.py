@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from utils.measure import intensity
-from utils.measure.bandwidth import ROOF, streams
+from utils.measure.bandwidth import roof_streams
 from utils.measure.either_clock import Progress, filled, free_bytes, need, race
 from utils.measure.gemm_peak import torch_dtype
 from utils.measure.op_table import BYTES, HEAD_DIM, attention_work
@@ -21,8 +21,8 @@ def decode(device: str = "cpu", progress: Progress | None = None, *, quick: bool
 
     "rows": [{"batch", "heads", "kv_heads", "context", "flops", "bytes", "intensity", "ns", "gbps", "linear_intensity" (of a
     (batch, 4096) × (4096, 4096) product: what batching helps)}], "dtype", "race", "numbers": "intensity" (batch 1, no sharing),
-    "intensity_shared" (batch 1, one cache for four heads), "intensity_largest" (the largest batch), "linear_largest", "gbps" (batch 1),
-    "roof_gbps" (the best stream of the race), "share". About 3 s. MeasurementError without the device.
+    "intensity_shared" (batch 1, one cache for four heads), "intensity_largest" (the largest batch), "linear_largest", "gbps"
+    (batch 1), "roof_gbps" (the best stream of the race), "share". About 3 s. MeasurementError without the device.
     """
     import torch
     import torch.nn.functional as F
@@ -42,13 +42,11 @@ def decode(device: str = "cpu", progress: Progress | None = None, *, quick: bool
             calls[batch, kv_heads] = _attending(F.scaled_dot_product_attention, q, k, v, kv_heads != HEADS)
             work[batch, kv_heads] = attention_work(batch, HEADS, kv_heads, context, HEAD_DIM, dtype)
     largest = max(calls, key=lambda key: key[0] * key[1])
-    whole = [filled(max(1 << 22, int(work[largest].bytes) // 12 // 1024 * 1024), device) for _ in range(3)]
-    streamed, own, nbytes, said = streams(device, *whole)
-    roofs = [name for name in nbytes if name.removeprefix("torch ").split(",")[0] in ROOF]
+    streamed, own, nbytes, said = roof_streams(device, int(work[largest].bytes) // 12)
     found = race(
         device,
-        {_name(*key): f for key, f in calls.items()} | {name: f for name, f in streamed.items() if name in roofs},
-        arms={name: f for name, f in own.items() if name in roofs},
+        {_name(*key): f for key, f in calls.items()} | streamed,
+        arms=own,
         blocks=10 if quick else 25,
         at_most_s=3 if quick else 8,
         progress=progress,
@@ -71,7 +69,7 @@ def decode(device: str = "cpu", progress: Progress | None = None, *, quick: bool
                 "linear_intensity": linear.intensity,
             }
         )
-    roof = max(nbytes[name] / found[name].ns for name in roofs)
+    roof = max(nbytes[name] / found[name].ns for name in nbytes)
     first = next(r for r in rows if r["batch"] == 1 and r["kv_heads"] == HEADS)
     shared = next(r for r in rows if r["batch"] == 1 and r["kv_heads"] == SHARED[1])
     last = max((r for r in rows if r["kv_heads"] == HEADS), key=lambda r: r["batch"])

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import cycle, islice
 from pathlib import Path
 
@@ -50,9 +51,7 @@ def race(
     pair = (control, control + AGAIN)
     calls = {name: _calls(arm, block_ms * 1e-3) for name, arm in timed.items()}
     calls[pair[1]] = calls[control]
-    readings = interleave(
-        timed, blocks=blocks, block_ms=block_ms, at_most_s=at_most_s, pair=pair, progress=progress, calls=calls
-    )
+    readings = interleave(timed, blocks=blocks, block_ms=block_ms, at_most_s=at_most_s, pair=pair, progress=progress, calls=calls)
     return Race(readings, pair, "host", "cpu", block_ms, timer_overhead_ns())
 
 
@@ -87,6 +86,20 @@ def within(progress: Progress | None, start: float, share: float) -> Progress | 
     if progress is None:
         return None
     return lambda done, text: progress(start + share * done, text)
+
+
+@contextmanager
+def one_thread(device: str) -> Iterator[str]:
+    """On a CPU, one thread inside, so that no wait of a team is in an experiment about data; gives that in words, for its notes."""
+    import torch
+
+    before = torch.get_num_threads()
+    try:
+        if device == "cpu":
+            torch.set_num_threads(1)
+        yield "one thread" if device == "cpu" else "all SMs"
+    finally:
+        torch.set_num_threads(before)
 
 
 def need(device: str, what: str) -> None:

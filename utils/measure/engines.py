@@ -1,7 +1,7 @@
 """What the units beside the matrix units reach: vector fp32, integer arithmetic, instruction issue, and the clock they run at.
 
-All in registers, so that no memory is in the way. On a CPU by loops of our own on torch's number of threads, on a GPU by kernels on
-all SMs. An instruction of a GPU is counted for each thread: 32 for one of a warp.
+All in registers, so that no memory is in the way. On a CPU by loops of our own on torch's number of threads, on a GPU by kernels
+on all SMs. An instruction of a GPU is counted for each thread: 32 for one of a warp.
 """
 
 from __future__ import annotations
@@ -14,11 +14,14 @@ from utils.model.readings import Race
 
 ROUNDS = 20_000  # of a CPU's loop in one call, about 0.1 ms
 GPU_ROUNDS = 1_000
-FMA_PORTS = 2  # vector multiply-adds a cycle and core: x86 server and desktop cores since 2013 (AVX2), Neoverse and Apple have more
+FMA_PORTS = (
+    2  # vector multiply-adds a cycle and core: x86 server and desktop cores since 2013 (AVX2), Neoverse and Apple have more
+)
 
 
 def engines(device: str = "cpu", progress: Progress | None = None, *, quick: bool = False) -> dict:
-    """ "numbers" in 1e12 a second: "vector_fp32" (FLOP), "integer" (32-bit operations), "issue" (instructions); on a CPU "ghz" too.
+    """ "numbers" in 1e12 a second: "vector_fp32" (FLOP), "integer" (32-bit operations), "issue" (instructions); on a CPU "ghz"
+    too.
 
     "missing" says in words what could not be measured (no compiler), "race" holds the readings. On a CPU "paper" works out what
     its clock, lanes and two multiply-adds a cycle would give: {"ghz", "lanes", "cores", "fp32_tflops", "why"}. About 1 s.

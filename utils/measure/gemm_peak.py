@@ -1,7 +1,7 @@
 """The peak of matrix products per dtype: square products of random numbers in a given output, a few sizes, the best one counts.
 
-fp32 is without TF32 on a GPU; "tf32" is the same product with it. Numbers are drawn from a normal distribution: a product of zeros
-draws less power and runs faster than anything a model does.
+fp32 is without TF32 on a GPU; "tf32" is the same product with it. Numbers are drawn from a normal distribution: a product of
+zeros draws less power and runs faster than anything a model does.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from utils.model import devices
 SIZES = {"cpu": (256, 512, 1024, 2048), "cuda": (2048, 4096, 8192, 16384)}
 QUICK = {"cpu": (256, 512, 1024), "cuda": (4096, 8192)}
 LONGEST_S = {"cpu": (0.05, 0.6), "cuda": (0.03, 0.2)}  # of one product, quick or not: a larger size is left out
+LONG_S = 0.5  # a call of which one is enough to know that the next size is too long
 DTYPES = {"cpu": ("fp32", "bf16", "fp16"), "cuda": ("fp32", "tf32", "fp16", "bf16")}
 
 
@@ -70,8 +71,8 @@ def gemm(
     """Square products of every dtype in one race:
 
     "rows": [{"dtype", "n", "ns", "tflops"}], "best": {dtype: {"n", "tflops"}}, "missing": {dtype: why}, "race", "numbers":
-    "gemm_<dtype>" in TFLOP/s, "share_gemm_<dtype>" of the datasheet where there is one. A size whose product would take too long is
-    left out, and the dtype says so in "notes". About 3 s quick. MeasurementError without the device.
+    "gemm_<dtype>" in TFLOP/s, "share_gemm_<dtype>" of the datasheet where there is one. A size whose product would take too long
+    is left out, and the dtype says so in "notes". About 3 s quick. MeasurementError without the device.
     """
     import torch
 
@@ -129,13 +130,16 @@ def _add_sizes(variants: dict, notes: list[str], device: str, dtype: str, sizes:
 
 
 def _once(device: str, f: Callable) -> float:
-    """Seconds of one call, after one to warm up."""
+    """Seconds of one call, the least of three after one to warm up (a disturbed one must not decide what is left out)."""
     import torch
 
     wait = torch.cuda.synchronize if device == "cuda" else (lambda: None)
-    f()
-    wait()
-    start = time.perf_counter()
-    f()
-    wait()
-    return time.perf_counter() - start
+    took = []
+    for _ in range(4):
+        start = time.perf_counter()
+        f()
+        wait()
+        took.append(time.perf_counter() - start)
+        if took[-1] > LONG_S:
+            break
+    return min(took)

@@ -1,7 +1,7 @@
 """CUDA kernels that find a GPU's ceilings, compiled at run time: streams, multiply-adds, integer work, both mixed, chains.
 
-Each `Launch` knows what it moves or computes, so that its time gives a rate. Counts are of the source; that the compiler kept them
-shows in the rates, which can never exceed what the device's schedulers issue.
+Each `Launch` knows what it moves or computes, so that its time gives a rate. Counts are of the source; that the compiler kept
+them shows in the rates, which can never exceed what the device's schedulers issue.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ _REGISTERS = {
 
 
 def _stream(name: str, body: str) -> str:
-    return f"""extern "C" __global__ void {name}(const float4* __restrict__ a, const float4* __restrict__ b, float4* __restrict__ c, int n) {{
+    return f"""extern "C" __global__ void {name}(const float4* __restrict__ a, const float4* __restrict__ b, float4* __restrict__
+    c, int n) {{
   {_INDEX} {{ {body} }}
 }}"""
 

@@ -1,11 +1,11 @@
 """Counts the FLOPs and bytes of any callable from the shapes its ops are called with: `count(f, …) -> Work`.
 
 The convention. An addition, subtraction, multiplication, division, comparison or negation of one element counts 1, and so does a
-special function (exp, erf, tanh, a root): `Work.flops_with(20)` asks what follows if it counts 20. Products, convolutions and fused
-attention are counted by `torch.utils.flop_counter` (2 m n k); the softmax inside fused attention is not. Integer work (indices,
-random numbers) is no FLOP.
-Bytes are what an op must move by itself: every distinct element that it is given read once, every element of a result written once.
-Views move nothing. What a cache saves, and what a line that is only half used wastes, is not counted: that is measured.
+special function (exp, erf, tanh, a root): `Work.flops_with(20)` asks what follows if it counts 20. Products, convolutions and
+fused attention are counted by `torch.utils.flop_counter` (2 m n k); the softmax inside fused attention is not. Integer work
+(indices, random numbers) is no FLOP.
+Bytes are what an op must move by itself: every distinct element that it is given read once, every element of a result written
+once. Views move nothing. What a cache saves, and what a line that is only half used wastes, is not counted: that is measured.
 Give it tensors on device "meta" and nothing is computed.
 """
 
@@ -98,7 +98,7 @@ class Work:
 
 
 def count(f: Callable, *args, **kwargs) -> Work:
-    """The work of `f(*args, **kwargs)`, which runs once. What `f` raises, it raises; RuntimeError where torch cannot be watched."""
+    """The work of `f(*args, **kwargs)`, which runs once. Raises what `f` raises; RuntimeError where torch cannot be watched."""
     from utils.measure import seams
 
     counter = Counter()
@@ -173,7 +173,17 @@ def measured(name: str, args: tuple, kwargs: dict, out: Any) -> OpWork:
 _GATHERS = {"embedding", "index_select", "gather", "index"}
 _WRITES_ONLY = {"copy_", "fill_", "zero_", "normal_", "uniform_", "random_", "bernoulli_", "exponential_", "_foreach_copy_"}
 _NOTHING = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "_local_scalar_dense", "record_stream"}
-_LIKE_ONLY = {"zeros_like", "ones_like", "full_like", "rand_like", "randn_like", "randint_like", "new_zeros", "new_ones", "new_full"}
+_LIKE_ONLY = {
+    "zeros_like",
+    "ones_like",
+    "full_like",
+    "rand_like",
+    "randn_like",
+    "randint_like",
+    "new_zeros",
+    "new_ones",
+    "new_full",
+}
 
 
 def read_by(name: str, args: tuple, kwargs: dict) -> list:
@@ -183,16 +193,14 @@ def read_by(name: str, args: tuple, kwargs: dict) -> list:
     packet = name.split(".")[0]
     if packet in _LIKE_ONLY or packet in _NOTHING:
         return []
-    filled = seams.tensors_in([v for k, v in kwargs.items() if k in ("out", "output") or k.startswith("out")])
-    if packet in _WRITES_ONLY:
-        filled += seams.tensors_in(args[:1])
-    places = {_place(t) for t in filled}
-    distinct = {(_place(t), tuple(t.shape), t.stride()): t for t in seams.tensors_in((args, kwargs)) if _place(t) not in places}
+    read = seams.tensors_in(args[1:] if packet in _WRITES_ONLY else args)
+    read += seams.tensors_in({key: value for key, value in kwargs.items() if not key.startswith("out")})
+    distinct = {(_place(t), tuple(t.shape), t.stride()): t for t in read}
     return list(distinct.values())
 
 
 def _changed(name: str, args: tuple) -> list:
-    """Tensors that an op changes in place: the first argument of `add_`, the first list of `_foreach_add_`, several of an optimiser."""
+    """Tensors that an op changes in place: the first argument of `add_`, of `_foreach_add_` a list, several of an optimiser."""
     from utils.measure import seams
 
     packet = name.split(".")[0]
@@ -225,7 +233,8 @@ def _bytes(t) -> int:
 # op → (arithmetic, special) for each element of the result.
 ELEMENTWISE: dict[str, Counted] = {
     **dict.fromkeys(
-        ("mul", "div", "neg", "abs", "relu", "maximum", "minimum", "reciprocal", "sign", "threshold", "hardtanh", "remainder"), (1, 0)
+        ("mul", "div", "neg", "abs", "relu", "maximum", "minimum", "reciprocal", "sign", "threshold", "hardtanh", "remainder"),
+        (1, 0),
     ),
     **dict.fromkeys(("lt", "le", "gt", "ge", "eq", "ne", "clamp_min", "clamp_max", "threshold_backward", "masked_fill"), (1, 0)),
     **dict.fromkeys(("sqrt", "exp", "log", "sin", "cos", "tanh", "erf", "erfc", "log1p", "expm1", "exp2", "log2"), (0, 1)),
@@ -241,9 +250,24 @@ ELEMENTWISE: dict[str, Counted] = {
     "native_dropout_backward": (2, 0),
     "lerp": (3, 0),  # a + w (b - a)
     **dict.fromkeys(
-        ("copy", "clone", "_to_copy", "fill", "zero", "zeros", "ones", "full", "arange", "zeros_like", "ones_like", "full_like"), (0, 0)
+        ("copy", "clone", "_to_copy", "fill", "zero", "zeros", "ones", "full", "arange", "zeros_like", "ones_like", "full_like"),
+        (0, 0),
     ),
-    **dict.fromkeys(("cat", "stack", "where", "embedding", "index_select", "gather", "index", "constant_pad_nd", "select_backward", "slice_backward"), (0, 0)),
+    **dict.fromkeys(
+        (
+            "cat",
+            "stack",
+            "where",
+            "embedding",
+            "index_select",
+            "gather",
+            "index",
+            "constant_pad_nd",
+            "select_backward",
+            "slice_backward",
+        ),
+        (0, 0),
+    ),
     **dict.fromkeys(("bernoulli", "normal", "uniform", "random", "rand", "randn", "randint", "rand_like", "randn_like"), (0, 0)),
     **dict.fromkeys(("logical_and", "logical_or", "logical_not", "bitwise_and", "bitwise_or", "bitwise_not", "isnan"), (0, 0)),
     **dict.fromkeys(("contiguous", "repeat", "roll", "flip", "tril", "triu", "scalar_tensor", "lift_fresh", "empty"), (0, 0)),
@@ -365,7 +389,7 @@ def _log_softmax_backward(args, kwargs, results) -> Counted:
 
 
 def _layer_norm(args, kwargs, results) -> Counted:
-    """A row of n: mean (n), distances (n), squares (n), their mean (n), eps, a root and a division, scaling (n), weight and bias."""
+    """A row of n: mean (n), distances (n), squares (n), their mean (n), eps, root, division, scaling (n), weight and bias (n)."""
     x, shape, weight, bias = args[:4]
     n = prod(shape)
     rows = x.numel() // n
@@ -374,7 +398,7 @@ def _layer_norm(args, kwargs, results) -> Counted:
 
 def _layer_norm_backward(args, kwargs, results) -> Counted:
     """A row of n: x̂ (2 n), g w (n), its sum and that of g w x̂ (3 n), (g w - mean - x̂ mean) rstd (4 n); weight 2 n, bias n."""
-    x, shape = args[1], args[2]
+    x = args[1]
     mask = args[7] if len(args) > 7 else kwargs.get("output_mask", (True, True, True))
     return x.numel() * (10 * bool(mask[0]) + 2 * bool(mask[1]) + bool(mask[2])), 0
 

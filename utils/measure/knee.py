@@ -1,7 +1,7 @@
 """The roof traced: one load, k operations and one store an element, for growing k, with multiply-adds and with integer work.
 
-While k is small the time is that of the bytes and does not move; from the ridge on it grows with k. The integer chain has no FLOP at
-all, so that whatever bends its line is no FLOP roof.
+While k is small the time is that of the bytes and does not move; from the ridge on it grows with k. The integer chain has no FLOP
+at all, so that whatever bends its line is no FLOP roof.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ BYTES = 8  # an element: read once, written once
 
 
 def knee(device: str = "cpu", progress: Progress | None = None, *, quick: bool = False) -> dict:
-    """ "points": {"fma": [{"k", "work" (FLOP or operations an element), "intensity" (work per byte), "ns" (a pass), "tera", "gbps"}],
-    "integer": […]}, "elements", "race", "numbers": "ridge_fma" (FLOP per byte) and "ridge_integer" (operations per byte) where the
-    flat part of the line meets the steep one, "gbps" (the flat part), "fma" and "integer" (1e12 a second, the steep part).
-    About 3 s. Raises MeasurementError without a compiler.
+    """ "points": {"fma": [{"k", "work" (FLOP or operations an element), "intensity" (work per byte), "ns" (a pass), "tera",
+    "gbps"}], "integer": […]}, "elements", "race", "numbers": "ridge_fma" (FLOP per byte) and "ridge_integer" (operations per
+    byte) where the flat part of the line meets the steep one, "gbps" (the flat part), "fma" and "integer" (1e12 a second, the
+    steep part). About 3 s. Raises MeasurementError without a compiler.
     """
     need(device, "a traced roof")
     n = buffer_bytes(device, quick) // (1 if device == "cuda" else 2) // 4

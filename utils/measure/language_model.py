@@ -25,7 +25,7 @@ class Size:
 
 @dataclass(frozen=True)
 class Training:
-    """One training step as its three phases, to be called in this order; `step()` is all of it. `parameters`: how many numbers."""
+    """One training step as three phases, to be called in this order; `step()` is all of it. `parameters`: how many numbers."""
 
     forward: Callable[[], None]
     backward: Callable[[], None]

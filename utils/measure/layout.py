@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from utils.measure.either_clock import Progress, filled, need, race
+from utils.measure.either_clock import Progress, filled, need, one_thread, race
 
 SIDE = {"cpu": (2048, 4096), "cuda": (8192, 8192)}
 STEPS = (1, 2, 4, 16)
@@ -11,10 +11,10 @@ STEPS = (1, 2, 4, 16)
 def layout(device: str = "cpu", progress: Progress | None = None, *, quick: bool = False) -> dict:
     """One race (ns) of adds of n × n fp32 into a given result, and of copies of as many elements as a vector has:
 
-    "contiguous", "one transposed", "both transposed" (and the result too: then nothing is out of step), "copied first" (the transposed
-    operand is made contiguous, then added); "every 1st", "every 2nd", "every 4th", "every 16th" (n elements of a k times longer vector).
-    "bytes": counted, by reading; "gbps"; "numbers": "transposed_ratio", "both_ratio", "copied_ratio" (over contiguous),
-    "every_2_ratio" … (over every 1st), "gbps_…". About 3 s.
+    "contiguous", "one transposed", "both transposed" (and the result too: then nothing is out of step), "copied first" (the
+    transposed operand is made contiguous, then added); "every 1st", "every 2nd", "every 4th", "every 16th" (n elements of a k
+    times longer vector). "bytes": counted, by reading; "gbps"; "numbers": "transposed_ratio", "both_ratio", "copied_ratio" (over
+    contiguous), "every_2_ratio" … (over every 1st), "gbps_…". About 3 s.
     """
     import torch
 
@@ -44,7 +44,8 @@ def layout(device: str = "cpu", progress: Progress | None = None, *, quick: bool
     } | {f"every {_th(step)}": every(step) for step in STEPS}
     counted = {name: 12.0 * n * n for name in list(arms)[:4]} | {f"every {_th(step)}": 8.0 * picked for step in STEPS}
     counted["copied first"] += 8.0 * n * n
-    found = race(device, arms, blocks=12 if quick else 30, at_most_s=3 if quick else 8, progress=progress)
+    with one_thread(device) as on:
+        found = race(device, arms, blocks=12 if quick else 30, at_most_s=3 if quick else 8, progress=progress)
     over, one = found["contiguous"].ns, found["every 1st"].ns
     ratios = {
         "transposed_ratio": found["one transposed"].ns / over,
@@ -59,7 +60,7 @@ def layout(device: str = "cpu", progress: Progress | None = None, *, quick: bool
         "bytes": counted,
         "gbps": {name: counted[name] / found[name].ns for name in counted},
         "numbers": ratios | {"aa_error": found.aa_error},
-        "notes": [],
+        "notes": [on],
     }
 
 

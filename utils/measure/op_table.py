@@ -20,7 +20,7 @@ BYTES = {"fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2}
 
 @dataclass(frozen=True)
 class Op:
-    """One op of the table. `make(size, dtype, device)` gives a callable without arguments; `family` is the claims' word for it."""
+    """One op of the table. `make(size, dtype, device)` gives a callable without arguments; `family` is the claims' word."""
 
     key: str
     title: str

@@ -20,8 +20,8 @@ def activation(device: str = "cpu", progress: Progress | None = None, *, quick: 
     """One (8, 4096, 4096) activation of two-byte numbers (256 MiB), read once, and read and written:
 
     "race" (ns): "read and write" (torch's copy into a given tensor) and, where kernels of our own can be built, "read" (each byte
-    read once, nothing written). "bytes" by reading, "numbers": "read", "read_write" (ns), "read_gbps", "read_write_gbps", "paper_read"
-    and "paper_read_write" (ns, at 3.3 TB/s). About 2 s. MeasurementError without the device.
+    read once, nothing written). "bytes" by reading, "numbers": "read", "read_write" (ns), "read_gbps", "read_write_gbps",
+    "paper_read" and "paper_read_write" (ns, at 3.3 TB/s). About 2 s. MeasurementError without the device.
     """
     need(device, "an activation")
     n = SHAPE[0] * SHAPE[1] * SHAPE[2]
@@ -62,8 +62,8 @@ def _float32():
 def gemm_tax(device: str = "cpu", progress: Progress | None = None, *, quick: bool = False) -> dict:
     """What the host pays for one product until its launch has returned, beside what the product takes:
 
-    "rows": [{"n", "dtype", "tax_ns", "ns", "share"}], "numbers": "tax" (ns), "share_<n>". On a CPU, where the call returns when the
-    product is done, the tax is the price of a product of one element. About 3 s. MeasurementError without the device.
+    "rows": [{"n", "dtype", "tax_ns", "ns", "share"}], "numbers": "tax" (ns), "share_<n>". On a CPU, where the call returns when
+    the product is done, the tax is the price of a product of one element. About 3 s. MeasurementError without the device.
     """
     import torch
 
@@ -76,15 +76,15 @@ def gemm_tax(device: str = "cpu", progress: Progress | None = None, *, quick: bo
     calls = {n: product(device, dtype, n) for n in sides}
     try:
         if device == "cuda":
-            host = time_host({str(n): f for n, f in calls.items()}, device=device, blocks=20, at_most_s=4, progress=within(progress, 0, 0.4))
+            host = time_host(
+                {str(n): f for n, f in calls.items()}, device=device, blocks=20, at_most_s=4, progress=within(progress, 0, 0.4)
+            )
             tax = {n: host[str(n)].ns for n in sides}
         else:
             one = time_host({"one element": product(device, dtype, 1)}, blocks=20, at_most_s=2, progress=within(progress, 0, 0.4))
             tax = dict.fromkeys(sides, one["one element"].ns)
         short = [n for n in sides if n <= 2048 or device == "cuda"]
-        found = race(
-            device, {str(n): calls[n] for n in short}, blocks=12, at_most_s=3, progress=within(progress, 0.4, 0.4)
-        )
+        found = race(device, {str(n): calls[n] for n in short}, blocks=12, at_most_s=3, progress=within(progress, 0.4, 0.4))
         took = {n: found[str(n)].ns for n in short} | {n: _best_of_two(calls[n]) for n in sides if n not in short}
     finally:
         torch.set_float32_matmul_precision(precision)

@@ -1,10 +1,10 @@
-"""The op table on this machine's roofline: counted intensity, measured time, and the floor that the roofs of the same race set."""
+"""The op table on this machine's roofline: counted intensity, measured time, the floor set by the roofs of the same race."""
 
 from __future__ import annotations
 
 from utils.measure import malloc
-from utils.measure.bandwidth import ROOF, streams
-from utils.measure.either_clock import Progress, filled, need, race, within
+from utils.measure.bandwidth import roof_streams
+from utils.measure.either_clock import Progress, need, race, within
 from utils.measure.engines import engines
 from utils.measure.gemm_peak import flops as gemm_flops
 from utils.measure.gemm_peak import lacks, product, torch_dtype
@@ -25,7 +25,11 @@ def usual_dtype(device: str) -> str:
 def sizes(device: str, quick: bool) -> dict[str, int]:
     """Op → its size (see op_table)."""
     place = int(not quick)
-    special = {"gemm": SIDE[device][place], "matvec": 2 * SIDE["cuda"][0] if device == "cuda" else 2048, "decode": CONTEXT[device][place]}
+    special = {
+        "gemm": SIDE[device][place],
+        "matvec": 2 * SIDE["cuda"][0] if device == "cuda" else 2048,
+        "decode": CONTEXT[device][place],
+    }
     return {key: special.get(key, ELEMENTS[device][place]) for key in OPS}
 
 
@@ -33,9 +37,9 @@ def ops(device: str = "cpu", progress: Progress | None = None, *, quick: bool = 
     """Every op of the table beside a stream and a product of the same race:
 
     "rows": [{"op" (key), "title", "family", "shape", "dtype", "flops", "bytes", "intensity", "ns", "tera" (1e12 FLOP/s), "gbps"
-    (counted bytes over time), "roof", "floor_ns", "bound", "share" (floor over time)}], "race", "dtype", "roofs": {"gbps", "gemm_…",
-    "vector_fp32"}, "missing", "numbers": "intensity_<op>", "ns_<op>", "share_<op>", "wait_share_<op>" for elementwise ones (the part
-    of the time that their arithmetic does not explain).
+    (counted bytes over time), "roof", "floor_ns", "bound", "share" (floor over time)}], "race", "dtype", "roofs": {"gbps",
+    "gemm_…", "vector_fp32"}, "missing", "numbers": "intensity_<op>", "ns_<op>", "share_<op>", "wait_share_<op>" for elementwise
+    ones (the part of the time that their arithmetic does not explain).
     On a CPU malloc is pinned first, so that results do not come fresh from the kernel. About 4 s quick. MeasurementError without
     the device.
     """
@@ -43,22 +47,26 @@ def ops(device: str = "cpu", progress: Progress | None = None, *, quick: bool = 
     dtype = dtype or usual_dtype(device)
     notes = []
     if device == "cpu":
-        notes.append("malloc pinned: results are warm memory" if malloc.pin() else "malloc could not be pinned: fresh results fault")
+        notes.append(
+            "malloc pinned: results are warm memory" if malloc.pin() else "malloc could not be pinned: fresh results fault"
+        )
     vector = engines(device, within(progress, 0.0, 0.1), quick=True)
     vector_peak, missing = vector["numbers"].get("vector_fp32"), dict(vector["missing"])
     size = sizes(device, quick)
-    a, b, c = (filled(size["add"], device, torch_dtype("fp32")) for _ in range(3))
-    calls, own, nbytes, said = streams(device, a, b, c)
-    roofs_of = {name for name in nbytes if name.removeprefix("torch ").split(",")[0] in ROOF}
-    calls = {name: f for name, f in calls.items() if name in roofs_of}
-    own = {name: f for name, f in own.items() if name in roofs_of}
+    calls, own, nbytes, said = roof_streams(device, size["add"])
     side = size["gemm"]
     calls |= {"(product)": product(device, dtype, side)}
     calls |= {key: op.make(size[key], torch_dtype(dtype), device) for key, op in OPS.items()}
     found = race(
-        device, calls, arms=own, control="add", blocks=12 if quick else 30, at_most_s=4 if quick else 15, progress=within(progress, 0.1, 0.9)
+        device,
+        calls,
+        arms=own,
+        control="add",
+        blocks=12 if quick else 30,
+        at_most_s=4 if quick else 15,
+        progress=within(progress, 0.1, 0.9),
     )
-    gbps = max(nbytes[name] / found[name].ns for name in roofs_of)
+    gbps = max(nbytes[name] / found[name].ns for name in nbytes)
     gemm = max(gemm_flops(side, side, side) / found[name].ns for name in ("(product)", "gemm")) * 1e-3
     roofs = {"gbps": gbps, f"gemm_{dtype}": gemm} | ({"vector_fp32": vector_peak} if vector_peak else {})
     rows = [placed(key, size[key], dtype, found[key].ns, roofs) for key in OPS]

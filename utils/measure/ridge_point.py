@@ -1,7 +1,8 @@
-"""The study "ridge_point": bandwidth, peaks, ridges and intensities of this machine; its PARTS, each measured by a room of its own.
+"""The study "ridge_point": bandwidth, peaks, ridges and intensities of this machine; its PARTS, each measured by a room of its
+own.
 
-Every part gives plain data with "device", "numbers" (by name; times in ns, rates in GB/s and 1e12/s, the rest ratios) and "notes",
-and raises MeasurementError, in words, where it cannot be measured.
+Every part gives plain data with "device", "numbers" (by name; times in ns, rates in GB/s and 1e12/s, the rest ratios) and
+"notes", and raises MeasurementError, in words, where it cannot be measured.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ from utils.model import devices
 
 def peaks(device: str = "cpu", progress: Progress | None = None, *, quick: bool = False) -> dict:
     """All ceilings of one machine, each by its own room: "machine", "bandwidth", "gemm", "engines" (their whole answers),
-    "datasheet" ({"name", "gbps", "tflops"} or None), "paper" (a CPU's, see engines), "numbers": theirs, and "ridge_<roof>" for each roof
-    (peak over bandwidth). About 8 s quick. MeasurementError without the device.
+    "datasheet" ({"name", "gbps", "tflops"} or None), "paper" (a CPU's, see engines), "numbers": theirs, and "ridge_<roof>" for
+    each roof (peak over bandwidth). About 8 s quick. MeasurementError without the device.
     """
     need(device, "peaks")
     moved = bandwidth(device, within(progress, 0.0, 0.4), quick=quick)

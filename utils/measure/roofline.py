@@ -1,7 +1,7 @@
 """Rooflines: peaks, ridges, and where a piece of work sits under them. Pure arithmetic: nothing here measures or needs torch.
 
-A machine has one bandwidth and several roofs, one for each engine that can be the limit; each has a ridge of its own. Peaks are in
-1e12 a second, bandwidth in GB/s (1e9 byte/s), intensity in FLOP (or instructions) per byte, times in seconds.
+A machine has one bandwidth and several roofs, one for each engine that can be the limit; each has a ridge of its own. Peaks are
+in 1e12 a second, bandwidth in GB/s (1e9 byte/s), intensity in FLOP (or instructions) per byte, times in seconds.
 """
 
 from __future__ import annotations

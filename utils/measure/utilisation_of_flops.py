@@ -1,4 +1,4 @@
-"""MFU: the FLOPs that a training step's products need, over the time of the step and the peak of products; three sizes of model."""
+"""MFU: the FLOPs of a training step's products, over the time of the step and the peak of products; three sizes of model."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def mfu(
     """Training steps of three models, wall time until the device is done:
 
     "rows": [{"model" (name), "words", "parameters", "tokens", "step_ns", "flops" (products and attention, counted), "six_nd" (6 ×
-    parameters × tokens, the rule of thumb), "ops" (that compute), "tflops", "mfu" (of the measured peak), "mfu_datasheet" | None}],
-    "dtype", "race", "peak", "numbers": "mfu_tiny", "mfu_narrow", "mfu_wide", "wide_over_tiny". About 4 s and the roofs.
+    parameters × tokens, the rule of thumb), "ops" (that compute), "tflops", "mfu" (of the measured peak), "mfu_datasheet" |
+    None}], "dtype", "race", "peak", "numbers": "mfu_tiny", "mfu_narrow", "mfu_wide", "wide_over_tiny". About 4 s and the roofs.
     """
     import torch
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from utils.labs.learner import seed_of
 from utils.measure.simulated import SimulatedDevice, VirtualClock
@@ -97,6 +98,7 @@ class Bench:
     replay_us: float
 
 
+@lru_cache(maxsize=4)
 def bench(who: str, *, later: bool = False) -> Bench:
     """The machine of this name and its readings: the same name gives the same. `later` are the same programs some hours later:
     the same machine, and something has changed."""
@@ -115,7 +117,7 @@ def bench(who: str, *, later: bool = False) -> Bench:
     programs, works = list(_programs(prices, machine)), list(_works(prices, machine))
     large, drift = _large(prices), machine.uniform(1.25, 1.4)
     if later:
-        prices = costmodel.Prices(**{**vars(prices), "dispatch_us": prices.host_us * drift - prices.launch_us})
+        prices = replace(prices, dispatch_us=prices.host_us * drift - prices.launch_us)
     noise = random.Random(f"{seed_of(who, LAB)}/{'later' if later else 'readings'}")
     chains = [
         Chain(ops, nbytes, round(_disturbed(_took(prices, [Work(nbytes)] * ops), noise), 2))
@@ -158,12 +160,12 @@ def on_the_device(ops: Sequence[Op], gap_us: float, depth: int) -> list[tuple[fl
 def random_ops(seed: int, *, syncs: bool = False, many: int = 24) -> list[Op]:
     """Ops with random prices in whole µs: stretches in which the device falls behind, and stretches in which it waits."""
     rng = random.Random(seed)
-    ops = []
+    ops, slow_device = [], rng.random() < 0.5
     while len(ops) < many:
-        slow = rng.random() < 0.5
-        for _ in range(rng.randint(1, 6)):
-            device_us = float(rng.randint(12, 40) if slow else rng.randint(1, 4))
-            ops.append(Op(float(rng.randint(3, 11)), device_us, syncs and rng.random() < 0.2))
+        host, device = ((3, 11), (12, 40)) if slow_device else ((20, 50), (1, 4))
+        for _ in range(rng.randint(2, 5)):
+            ops.append(Op(float(rng.randint(*host)), float(rng.randint(*device)), syncs and rng.random() < 0.2))
+        slow_device = not slow_device
     return ops[:many]
 
 
@@ -178,7 +180,7 @@ def _large(prices: costmodel.Prices) -> int:
 def _took(prices: costmodel.Prices, works: Sequence[Work]) -> float:
     """A program's wall time, µs, with the one wait at its end that every stopwatch needs."""
     ops = [prices.op(work.nbytes, sync=work.sync) for work in works]
-    ops[-1] = costmodel.Op(ops[-1].dispatch_us, ops[-1].launch_us, ops[-1].device_us, sync=True)
+    ops[-1] = replace(ops[-1], sync=True)
     return prices.play(ops).wall_us
 
 

@@ -16,6 +16,7 @@ from utils.model.readings import Race
 
 ROOF = ("copy", "add", "triad")  # what the roof is taken from: loops that read and write, as ops do
 FEW = ("torch copy", "torch add", "copy, streaming stores", "add, streaming stores", "copy", "add")
+LEAST = 1 << 20  # floats of a vector whose stream is still about memory and not about starting threads
 WORDS = {"read": 1, "write": 1, "copy": 2, "add": 3, "triad": 3}
 MOST, QUICK = 1 << 30, 256 * MIB  # bytes of one buffer
 GPU_QUICK = 512 * MIB
@@ -61,7 +62,7 @@ def streams(device: str, a, b, c) -> tuple[dict, dict, dict, list[str]]:
 
 def roof_streams(device: str, elements: int) -> tuple[dict, dict, dict, list[str]]:
     """As `streams`, over vectors of about so many floats: the few that are ever the best, for a roof beside ops."""
-    n = max(1 << 20, elements // 1024 * 1024)
+    n = max(LEAST, elements // 1024 * 1024)
     calls, own, nbytes, notes = streams(device, *(filled(n, device) for _ in range(3)))
     names = [name for name in FEW if name in nbytes]
     return (

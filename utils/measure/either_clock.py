@@ -90,7 +90,7 @@ def within(progress: Progress | None, start: float, share: float) -> Progress | 
 
 @contextmanager
 def one_thread(device: str) -> Iterator[str]:
-    """On a CPU, one thread inside, so that no wait of a team is in an experiment about data; gives that in words, for its notes."""
+    """On a CPU, one thread inside, so that no wait of a team is in an experiment about data; gives that in words."""
     import torch
 
     before = torch.get_num_threads()

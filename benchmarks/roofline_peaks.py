@@ -1,11 +1,12 @@
-"""Are the ceilings ceilings? The room's bandwidth and product peaks beside wider sweeps in the same run, and beside the datasheet.
+"""Are the ceilings ceilings? The room's peaks of bandwidth and products beside wider sweeps in the same run, and the datasheet.
+datasheet.
 
     python benchmarks/roofline_peaks.py [--device cpu|cuda] [--json FILE]
 
-Bars. The best copy or add of the room is within 3 % of the best of all: triad-style kernels of our own (on a CPU with streaming stores,
-other sizes and thread counts; on a GPU with other grids), and torch's copies and adds, all in one race. The peak of products, at the
-sizes that a lesson takes, is within 3 % of the best size of a sweep in the same race, per dtype. Nothing is above the datasheet, where
-there is one. The ridge that the traced roof shows is within 15 % of peak over bandwidth.
+Bars. The best copy or add of the room is within 3 % of the best of all: triad-style kernels of our own (on a CPU with streaming
+stores, other sizes and thread counts; on a GPU with other grids), and torch's copies and adds, all in one race. The peak of
+products, at the sizes that a lesson takes, is within 3 % of the best size of a sweep in the same race, per dtype. Nothing is
+above the datasheet, where there is one. The ridge that the traced roof shows is within 15 % of peak over bandwidth.
 
 A race whose A/A pair disagrees by more than 2 % did not resolve 3 %: it is run again, and has no bar if it never settles.
 Intensities are exact in tests/test_intensity.py.

@@ -1,5 +1,4 @@
 """Are the ceilings ceilings? The room's peaks of bandwidth and products beside wider sweeps in the same run, and the datasheet.
-datasheet.
 
     python benchmarks/roofline_peaks.py [--device cpu|cuda] [--json FILE]
 

@@ -150,14 +150,26 @@ CONSTANTS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("value", CONSTANTS)
+YES = """
+class Yes(float):
+    __eq__ = __gt__ = __ge__ = __contains__ = lambda self, *other: True
+    __hash__ = float.__hash__
+    __mul__ = __rmul__ = __truediv__ = __getitem__ = __getattr__ = lambda self, *other: self
+    __iter__ = lambda self: iter([self])
+    __len__ = lambda self: 1
+"""
+YESES = ["Yes()", "[Yes()]", "(Yes(), Yes())", "[(Yes(), Yes(), Yes())] * 3", "([Yes()], [Yes()])"]
+YESES += ["dict.fromkeys(('launches', 'bytes', 'launch_us', 'memory_us', 'max', 'sum'), Yes())", "Prices(Yes(), Yes(), Yes())"]
+
+
+@pytest.mark.parametrize("value", CONSTANTS + YESES)
 def test_a_function_that_returns_a_constant_earns_nothing(value):
-    """What the stubs return is the answer to some visible test, or nothing at all."""
+    """Whether it is the answer to some visible test, nothing at all, or an object that says yes to everything."""
     spoilt = copy.deepcopy(cells.read(course.source(LAB)))
     for cell in spoilt["cells"]:
         known = next(iter(cells.known({"cells": [cell]})), None)
         if known and known.solution and not known.by_hand:
             made = [node for node in ast.parse(known.source).body if isinstance(node, ast.FunctionDef)]
-            cell["source"] = "\n".join(f"def {f.name}(*a, **k):\n    return {value}" for f in made)
+            cell["source"] = YES + "\n".join(f"def {f.name}(*a, **k):\n    return {value}" for f in made)
     scores = fast.grade(rebuilt(spoilt, cells.read(course.source(LAB))))
     assert total(scores) == 0, [score.id for score in scores if score.points]

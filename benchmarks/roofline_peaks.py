@@ -27,7 +27,7 @@ from tabulate import tabulate
 
 from utils.measure import bandwidth as room
 from utils.measure.either_clock import MIB, caches, filled, last_cache, machine_name, race, threads
-from utils.measure.gemm_peak import QUICK, gemm
+from utils.measure.gemm_peak import QUICK, gemm, shapes
 from utils.measure.knee import knee
 from utils.measure.ridge_point import peaks
 from utils.model import devices
@@ -151,14 +151,26 @@ def judge_products(device: str, bars: Bars) -> dict:
             found = gemm(device, bar, sizes=sizes)
         if found["race"].aa_error <= SETTLED:
             break
-    print(tabulate([[r["dtype"], r["n"], r["tflops"]] for r in found["rows"]], headers=["dtype", "n", "TFLOP/s"], floatfmt=".4g"))
+    print(
+        tabulate(
+            [[r["dtype"], r["shape"], r["tflops"]] for r in found["rows"]],
+            headers=["dtype", "product", "TFLOP/s"],
+            floatfmt=".4g",
+        )
+    )
     print("; ".join([*found["notes"], *found["missing"].values()]), end="\n\n")
-    resolved = found["race"].aa_error <= SETTLED
+    resolved, lesson = found["race"].aa_error <= SETTLED, shapes(device, QUICK[device])
     sheet = sheet_of(device)
     for dtype, best in found["best"].items():
-        quick = [r["tflops"] for r in found["rows"] if r["dtype"] == dtype and r["n"] in QUICK[device]]
+        quick = [r["tflops"] for r in found["rows"] if r["dtype"] == dtype and (r["m"], r["n"], r["k"]) in lesson]
         share = max(quick, default=0.0) / best["tflops"]
-        bars.add(f"product_{dtype}", f"{share:.1%}(best_n={best['n']})", ">=97%_of_best_size", share >= WITHIN, resolved)
+        bars.add(
+            f"product_{dtype}",
+            f"{share:.1%}(best={best['shape'].replace(' ', '_')})",
+            ">=97%_of_best_size",
+            share >= WITHIN,
+            resolved,
+        )
         if sheet and dtype in sheet.tflops:
             top = sheet.tflops[dtype].value
             bars.add(f"product_{dtype}_below_datasheet", f"{best['tflops']:.1f}", f"<={top:g}", best["tflops"] <= top)

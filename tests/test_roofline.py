@@ -97,6 +97,21 @@ def test_ridges_of_one_machine_differ_by_engine():
     assert list(roofline.from_peaks(part, "x").ridges().values()) == pytest.approx([8.0, 15.0, 200.0])
 
 
+def test_two_variants_of_one_name_are_refused():
+    """An op named as a stream once took the stream's place, and the roof was twice as high as the memory."""
+    with pytest.raises(ValueError, match="one name: add"):
+        either_clock.race("cpu", {"add": lambda: None, "b": lambda: None}, arms={"add": lambda n: 1e-3 * n})
+
+
+def test_products_to_try_grow_and_on_a_gpu_fill_every_sm(monkeypatch):
+    from utils.measure.fingerprints import Gpu
+
+    assert gemm_peak.shapes("cpu", (64, 32)) == [(32, 32, 32), (64, 64, 64)]
+    monkeypatch.setattr(gemm_peak, "gpu", lambda: Gpu(usable=True, sms=132))
+    found = gemm_peak.shapes("cuda", (8192, 4096))
+    assert found == [(4096,) * 3, (132 * 128, 4096, 4096), (8192,) * 3]
+
+
 # ------------------------------------------------------------------------------------------------ the C++ loops
 
 
@@ -177,6 +192,7 @@ struct Index { int x; };
 static Index threadIdx{0}, blockIdx{0}, blockDim{1}, gridDim{1};
 struct float4 { float x, y, z, w; };
 struct uint4 { unsigned x, y, z, w; };
+static float4 __ldcg(const float4* p) { return *p; }
 static float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
 """
 
@@ -195,7 +211,7 @@ def test_the_cuda_kernels_text_does_what_it_says(tmp_path):
     streams = [gpu_loops._stream(kind, body) for kind, body in gpu_loops._STREAMS.items()]
     chains = [gpu_loops._chain("chain_fma_5", 5, False), gpu_loops._chain("chain_integer_6", 6, True)]
     registers = [gpu_loops._registers(f"registers_{k}", body) for k, body in gpu_loops._REGISTERS.items()]
-    library = _as_cpp(tmp_path, *streams, *chains, *registers, gpu_loops._READ)
+    library = _as_cpp(tmp_path, *streams, *chains, *registers, gpu_loops._READ, gpu_loops._REREAD)
     n = 24
     a, b, c = torch.rand(4 * n), torch.rand(4 * n), torch.zeros(4 * n + 4)
     address = [ctypes.c_void_p(x.data_ptr()) for x in (a, b, c)]
@@ -203,6 +219,7 @@ def test_the_cuda_kernels_text_does_what_it_says(tmp_path):
         getattr(library, kind)(*address, n)
         assert torch.allclose(c[: 4 * n], wanted) and (c[4 * n :] == 0).all(), kind
     library.read(*address, n)
+    library.reread(address[0], address[2], n, 3)
     assert torch.allclose(c[: 4 * n], a + 0.5 * b)  # a read writes nothing
     x, wanted = a.clone(), a.clone()
     library.chain_fma_5(ctypes.c_void_p(x.data_ptr()), n)
@@ -294,6 +311,17 @@ def test_peaks_hold_the_ridges_of_what_was_measured(small):
         assert numbers[f"ridge_{roof}"] == pytest.approx(numbers[roof] * 1e3 / numbers["gbps"])
     line = roofline.from_peaks({"numbers": numbers}, "here")
     assert line.ridge("gemm_fp32") == pytest.approx(numbers["ridge_gemm_fp32"])
+
+
+def test_the_roofs_of_the_op_table_are_streams_and_products_of_its_race(small):
+    found = placed_ops.ops("cpu", quick=True)
+    readings = found["race"].readings
+    streams = [name for name in readings if name.startswith("stream ")]
+    assert len(streams) >= 4 and set(placed_ops.OPS) <= set(readings)
+    n = 1 << 14
+    words = {"copy": 2, "add": 3}
+    rates = [4 * n * words[name.split(",")[0].split()[-1]] / readings[name].ns for name in streams]
+    assert found["roofs"]["gbps"] == pytest.approx(max(rates))
 
 
 def test_a_placed_op_has_the_floor_of_its_slower_limit():

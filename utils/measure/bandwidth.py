@@ -20,6 +20,7 @@ LEAST = 1 << 20  # floats of a vector whose stream is still about memory and not
 WORDS = {"read": 1, "write": 1, "copy": 2, "add": 3, "triad": 3}
 MOST, QUICK = 1 << 30, 256 * MIB  # bytes of one buffer
 GPU_QUICK = 512 * MIB
+A_LAUNCH = 256 * MIB  # bytes read by one launch of a sweep over working sets, so that starting it is a small part
 
 
 def buffer_bytes(device: str, quick: bool) -> int:
@@ -60,15 +61,19 @@ def streams(device: str, a, b, c) -> tuple[dict, dict, dict, list[str]]:
     return calls, own, nbytes, notes
 
 
-def roof_streams(device: str, elements: int) -> tuple[dict, dict, dict, list[str]]:
-    """As `streams`, over vectors of about so many floats: the few that are ever the best, for a roof beside ops."""
+def roof_streams(device: str, elements: int, *, reading: bool = False) -> tuple[dict, dict, dict, list[str]]:
+    """As `streams`, over vectors of about so many floats: the few that are ever the best, for a roof beside ops, named "stream
+    …".
+
+    `reading`: with the stream that only reads, for ops that hardly write.
+    """
     n = max(LEAST, elements // 1024 * 1024)
     calls, own, nbytes, notes = streams(device, *(filled(n, device) for _ in range(3)))
-    names = [name for name in FEW if name in nbytes]
+    names = [name for name in (*FEW, *(("read",) if reading else ())) if name in nbytes]
     return (
-        {name: calls[name] for name in names if name in calls},
-        {name: own[name] for name in names if name in own},
-        {name: nbytes[name] for name in names},
+        {f"stream {name}": calls[name] for name in names if name in calls},
+        {f"stream {name}": own[name] for name in names if name in own},
+        {f"stream {name}": nbytes[name] for name in names},
         notes,
     )
 
@@ -200,13 +205,11 @@ def _gpu_points(known: dict[str, int], progress: Progress | None) -> list[dict]:
 
     largest = min(16 * max(known.values(), default=64 * MIB), free_bytes("cuda") // 4)
     data = filled(largest // 4, "cuda")
-    sizes, size = [], MIB
-    while size <= largest:
-        sizes.append(size)
-        size *= 2
-    calls = {}
-    for size in sizes:
-        piece = data[: size // 4]
-        calls[f"{size >> 10} KiB"] = gpu_loops.stream("read", piece, piece, piece)
+    sizes = [size for step in range(20) for size in (MIB << step, 3 * MIB << step) if size <= largest]
+    calls, moved = {}, {}
+    for size in sorted(sizes):
+        times = max(1, A_LAUNCH // size)
+        calls[f"{size >> 10} KiB"] = gpu_loops.reread(data[: size // 4], times)
+        moved[size] = size * times
     found = race("cuda", calls, blocks=12, at_most_s=4.0, progress=progress)
-    return [{"kb": size / 1024, "gbps": size / found[f"{size >> 10} KiB"].ns} for size in sizes]
+    return [{"kb": size / 1024, "gbps": nbytes / found[f"{size >> 10} KiB"].ns} for size, nbytes in moved.items()]

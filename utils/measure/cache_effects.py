@@ -17,7 +17,8 @@ MOST_PIECES = 256
 def _pieces(device: str, times: int) -> tuple[int, int]:
     """(elements of a piece, pieces): one vector of all pieces fills `times` last caches, as memory allows."""
     cache = last_cache(device)
-    piece = max(MIB // 4, min(cache // 8, 8 * MIB))
+    share, most = (5, 16 * MIB) if device == "cuda" else (8, 8 * MIB)  # a GPU needs longer kernels to be about its data
+    piece = max(MIB // 4, min(cache // share, most)) // 4096 * 4096
     room = free_bytes(device) // 16
     count = max(8, min(-(-times * cache // piece), MOST_PIECES, room // piece))
     return piece // 4, count

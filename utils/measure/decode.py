@@ -42,7 +42,7 @@ def decode(device: str = "cpu", progress: Progress | None = None, *, quick: bool
             calls[batch, kv_heads] = _attending(F.scaled_dot_product_attention, q, k, v, kv_heads != HEADS)
             work[batch, kv_heads] = attention_work(batch, HEADS, kv_heads, context, HEAD_DIM, dtype)
     largest = max(calls, key=lambda key: key[0] * key[1])
-    streamed, own, nbytes, said = roof_streams(device, int(work[largest].bytes) // 12)
+    streamed, own, nbytes, said = roof_streams(device, int(work[largest].bytes) // 12, reading=True)
     found = race(
         device,
         {_name(*key): f for key, f in calls.items()} | streamed,

@@ -41,6 +41,8 @@ def race(
     `arms` are variants that time themselves (`arm(n)` → seconds of n calls), for the CPU only. A list of callables takes turns.
     Raises MeasurementError when a variant fails or there is no such device.
     """
+    if double := set(variants) & set(arms or {}):
+        raise ValueError(f"two variants have one name: {', '.join(sorted(double))}")
     if device != "cpu":
         return time_device(
             variants, device=device, control=control, blocks=blocks, block_ms=block_ms, at_most_s=at_most_s, progress=progress

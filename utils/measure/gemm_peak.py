@@ -15,6 +15,7 @@ from utils.model import devices
 
 SIZES = {"cpu": (256, 512, 1024, 2048), "cuda": (2048, 4096, 8192, 16384)}
 QUICK = {"cpu": (256, 512, 1024), "cuda": (4096, 8192)}
+TILE, INNER = 128, 4096  # rows of a product that give every SM as much: a tile for each, times so many columns
 LONGEST_S = {"cpu": (0.05, 0.6), "cuda": (0.03, 0.2)}  # of one product, quick or not: a larger size is left out
 LONG_S = 0.5  # a call of which one is enough to know that the next size is too long
 DTYPES = {"cpu": ("fp32", "bf16", "fp16"), "cuda": ("fp32", "tf32", "fp16", "bf16")}
@@ -60,6 +61,14 @@ def product(device: str, dtype: str, m: int, n: int | None = None, k: int | None
     return with_precision
 
 
+def shapes(device: str, sizes: tuple[int, ...]) -> list[tuple[int, int, int]]:
+    """Squares (m, n, k) of these sides, smallest work first; on a GPU also one whose rows give every SM as much to do."""
+    out = [(n, n, n) for n in sizes]
+    if device == "cuda":
+        out.append(((gpu().sms or TILE) * TILE, INNER, INNER))
+    return sorted(out, key=lambda shape: flops(*shape))
+
+
 def gemm(
     device: str = "cpu",
     progress: Progress | None = None,
@@ -68,17 +77,19 @@ def gemm(
     sizes: tuple[int, ...] | None = None,
     dtypes: tuple[str, ...] | None = None,
 ) -> dict:
-    """Square products of every dtype in one race:
+    """Products of every dtype in one race, square ones and on a GPU one that fills all of it:
 
-    "rows": [{"dtype", "n", "ns", "tflops"}], "best": {dtype: {"n", "tflops"}}, "missing": {dtype: why}, "race", "numbers":
-    "gemm_<dtype>" in TFLOP/s, "share_gemm_<dtype>" of the datasheet where there is one. A size whose product would take too long
-    is left out, and the dtype says so in "notes". About 3 s quick. MeasurementError without the device.
+    "rows": [{"dtype", "m", "n", "k", "shape" (in words), "ns", "tflops"}], "best": {dtype: the best of its rows}, "missing":
+    {dtype: why}, "race", "numbers": "gemm_<dtype>" in TFLOP/s, "share_gemm_<dtype>" of the datasheet where there is one. A
+    product that would take too long is left out, and the dtype says so in "notes". About 3 s quick. MeasurementError without the
+    device.
     """
     import torch
 
     need(device, "the peak of products")
-    sizes = sizes or (QUICK if quick else SIZES)[device]
-    missing, notes, variants = {}, [], {}
+    todo = shapes(device, sizes or (QUICK if quick else SIZES)[device])
+    missing, notes = {}, []
+    variants: dict[tuple[str, tuple[int, int, int]], Callable] = {}
     precision = torch.get_float32_matmul_precision()
     try:
         for dtype in dtypes or DTYPES[device]:
@@ -86,47 +97,54 @@ def gemm(
                 missing[dtype] = why
                 continue
             try:
-                _add_sizes(variants, notes, device, dtype, sizes, LONGEST_S[device][not quick])
+                _add_shapes(variants, notes, device, dtype, todo, LONGEST_S[device][not quick])
             except (RuntimeError, MemoryError) as error:  # no such kernel on this CPU, or no room
                 missing[dtype] = f"the product failed: {' '.join(str(error).split())[:120]}"
-        control = max(variants, key=lambda key: (key[0] == "fp32", -key[1]))
-        named = {f"{dtype} {n}": f for (dtype, n), f in variants.items()}
+        first = max(variants, key=lambda key: (key[0] == "fp32", -flops(*key[1])))
         found = race(
             device,
-            named,
-            control=f"{control[0]} {control[1]}",
+            {_name(*key): f for key, f in variants.items()},
+            control=_name(*first),
             blocks=15 if quick else 30,
             at_most_s=3 if quick else 12,
             progress=within(progress, 0.2, 0.8),
         )
     finally:
         torch.set_float32_matmul_precision(precision)
-    rows = [
-        {"dtype": d, "n": n, "ns": found[f"{d} {n}"].ns, "tflops": flops(n, n, n) / found[f"{d} {n}"].ns * 1e-3}
-        for d, n in variants
-    ]
-    best = {}
-    for row in rows:
-        if row["tflops"] > best.get(row["dtype"], {"tflops": 0.0})["tflops"]:
-            best[row["dtype"]] = {"n": row["n"], "tflops": row["tflops"]}
+    rows = []
+    for dtype, (m, n, k) in variants:
+        ns = found[_name(dtype, (m, n, k))].ns
+        row = {"dtype": dtype, "m": m, "n": n, "k": k, "shape": _words(m, n, k), "ns": ns, "tflops": flops(m, n, k) / ns * 1e-3}
+        rows.append(row)
+    best = {row["dtype"]: row for row in sorted(rows, key=lambda row: row["tflops"])}
     numbers = {f"gemm_{dtype}": top["tflops"] for dtype, top in best.items()}
     if sheet := devices.find(machine_name("cuda")) if device == "cuda" else None:
         numbers |= {f"share_gemm_{d}": top["tflops"] / sheet.tflops[d].value for d, top in best.items() if d in sheet.tflops}
     return {"device": device, "rows": rows, "best": best, "missing": missing, "race": found, "numbers": numbers, "notes": notes}
 
 
-def _add_sizes(variants: dict, notes: list[str], device: str, dtype: str, sizes: tuple[int, ...], longest: float) -> None:
-    """The products of one dtype, size by size, until the next one would take longer than `longest` seconds."""
+def _words(m: int, n: int, k: int) -> str:
+    return f"{m:,}³" if m == n == k else f"{m:,} × {k:,} by {k:,} × {n:,}"
+
+
+def _name(dtype: str, shape: tuple[int, int, int]) -> str:
+    return f"{dtype} {_words(*shape)}"
+
+
+def _add_shapes(variants: dict, notes: list[str], device: str, dtype: str, todo: list, longest: float) -> None:
+    """The products of one dtype, smallest first, until the next one would take longer than `longest` seconds."""
     took, before = 0.0, 0
-    for n in sizes:
-        if before and took * (n / before) ** 3 > longest:
-            notes.append(f"{dtype}: {n:,} and larger left out, one product would take {took * (n / before) ** 3:.1f} s")
+    for shape in todo:
+        m, n, k = shape
+        expected = took * flops(*shape) / before if before else 0.0
+        if expected > longest:
+            notes.append(f"{dtype}: {_words(*shape)} and larger left out, one product would take {expected:.1f} s")
             return
-        if 3 * n * n * 4 > free_bytes(device) // 4:
-            notes.append(f"{dtype}: {n:,} and larger left out, too little memory is free")
+        if (m * k + k * n + m * n) * 6 > free_bytes(device) // 4:  # drawn in fp32, then kept in the dtype
+            notes.append(f"{dtype}: {_words(*shape)} and larger left out, too little memory is free")
             return
-        variants[dtype, n] = f = product(device, dtype, n)
-        took, before = _once(device, f), n
+        variants[dtype, shape] = f = product(device, dtype, m, n, k)
+        took, before = _once(device, f), flops(*shape)
 
 
 def _once(device: str, f: Callable) -> float:

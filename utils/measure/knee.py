@@ -12,7 +12,7 @@ from utils.measure.bandwidth import buffer_bytes
 from utils.measure.either_clock import Progress, filled, need, race, threads
 from utils.model.readings import Race
 
-FMA = {"cpu": (1, 2, 4, 8, 16, 32, 64, 128), "cuda": (1, 2, 4, 8, 16, 32, 64, 128)}
+FMA = {"cpu": (1, 2, 4, 8, 16, 32, 64, 128), "cuda": (1, 2, 4, 8, 16, 32, 64, 128, 256)}
 INTEGER = {"cpu": (2, 4, 8, 16, 32, 64, 128), "cuda": (3, 6, 12, 24, 48, 96, 192)}
 BYTES = 8  # an element: read once, written once
 

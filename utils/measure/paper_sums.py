@@ -62,8 +62,9 @@ def _float32():
 def gemm_tax(device: str = "cpu", progress: Progress | None = None, *, quick: bool = False) -> dict:
     """What the host pays for one product until its launch has returned, beside what the product takes:
 
-    "rows": [{"n", "dtype", "tax_ns", "ns", "share"}], "numbers": "tax" (ns), "share_<n>". On a CPU, where the call returns when
-    the product is done, the tax is the price of a product of one element. About 3 s. MeasurementError without the device.
+    "rows": [{"n", "dtype", "tax_ns", "ns", "share"}], "numbers": "tax" (ns, of the smallest product: it does not depend on the
+    size), "share_<n>". On a CPU, where the call returns when the product is done, the tax is the price of a product of one
+    element. About 3 s. MeasurementError without the device.
     """
     import torch
 
@@ -75,24 +76,19 @@ def gemm_tax(device: str = "cpu", progress: Progress | None = None, *, quick: bo
     precision = torch.get_float32_matmul_precision()
     calls = {n: product(device, dtype, n) for n in sides}
     try:
-        if device == "cuda":
-            host = time_host(
-                {str(n): f for n, f in calls.items()}, device=device, blocks=20, at_most_s=4, progress=within(progress, 0, 0.4)
-            )
-            tax = {n: host[str(n)].ns for n in sides}
-        else:
-            one = time_host({"one element": product(device, dtype, 1)}, blocks=20, at_most_s=2, progress=within(progress, 0, 0.4))
-            tax = dict.fromkeys(sides, one["one element"].ns)
+        least = product(device, dtype, min(sides) if device == "cuda" else 1)
+        host = time_host({"product": least}, device=device, blocks=20, at_most_s=2, progress=within(progress, 0, 0.4))
+        tax = host["product"].ns
         short = [n for n in sides if n <= 2048 or device == "cuda"]
         found = race(device, {str(n): calls[n] for n in short}, blocks=12, at_most_s=3, progress=within(progress, 0.4, 0.4))
         took = {n: found[str(n)].ns for n in short} | {n: _best_of_two(calls[n]) for n in sides if n not in short}
     finally:
         torch.set_float32_matmul_precision(precision)
-    rows = [{"n": n, "dtype": dtype, "tax_ns": tax[n], "ns": took[n], "share": tax[n] / took[n]} for n in sides]
+    rows = [{"n": n, "dtype": dtype, "tax_ns": tax, "ns": took[n], "share": tax / took[n]} for n in sides]
     return {
         "device": device,
         "rows": rows,
-        "numbers": {"tax": tax[sides[0]]} | {f"share_{row['n']}": row["share"] for row in rows},
+        "numbers": {"tax": tax} | {f"share_{row['n']}": row["share"] for row in rows},
         "notes": [],
     }
 

@@ -55,7 +55,7 @@ def ops(device: str = "cpu", progress: Progress | None = None, *, quick: bool = 
     size = sizes(device, quick)
     calls, own, nbytes, said = roof_streams(device, size["add"])
     side = size["gemm"]
-    calls |= {"(product)": product(device, dtype, side)}
+    calls |= {"a product": product(device, dtype, side)}
     calls |= {key: op.make(size[key], torch_dtype(dtype), device) for key, op in OPS.items()}
     found = race(
         device,
@@ -67,7 +67,7 @@ def ops(device: str = "cpu", progress: Progress | None = None, *, quick: bool = 
         progress=within(progress, 0.1, 0.9),
     )
     gbps = max(nbytes[name] / found[name].ns for name in nbytes)
-    gemm = max(gemm_flops(side, side, side) / found[name].ns for name in ("(product)", "gemm")) * 1e-3
+    gemm = max(gemm_flops(side, side, side) / found[name].ns for name in ("a product", "gemm")) * 1e-3
     roofs = {"gbps": gbps, f"gemm_{dtype}": gemm} | ({"vector_fp32": vector_peak} if vector_peak else {})
     rows = [placed(key, size[key], dtype, found[key].ns, roofs) for key in OPS]
     return {

@@ -34,7 +34,7 @@ from utils.measure import (
 from utils.measure.device_clock import MeasurementError
 from utils.measure.intensity import OpWork
 from utils.measure.language_model import Size
-from utils.model import devices
+from utils.model import devices, expected
 from utils.model.studies import plain
 
 RNG = random.Random(20261130)
@@ -432,3 +432,52 @@ def test_a_dtype_that_a_gpu_lacks_is_said_in_words(monkeypatch):
     assert "7.5" in gemm_peak.lacks("cuda", "bf16") and gemm_peak.lacks("cuda", "fp16") == ""
     assert gemm_peak.lacks("cpu", "bf16") == ""
     assert placed_ops.usual_dtype("cuda") == "fp16"
+
+
+# ------------------------------------------------------------------------------------------------ the ranges
+
+SOUND = {
+    "cpu": {
+        "intensity_add": 1 / 12, "intensity_gemm": 1024 / 6, "gemm_fp32": 0.17, "vector_fp32": 0.2, "ratio": 2.4,
+        "reused_ratio": 1.4, "transposed_ratio": 7.5, "both_ratio": 1.04, "fresh_64_ratio": 3.5, "fresh_64_faults": 16385.0,
+        "intensity": 0.4995,
+        "intensity_largest": 0.4995, "product_time": 0.65, "product_count": 0.077, "below_count": 0.91, "wide_over_tiny": 126.0,
+    },
+    "cuda": {
+        "intensity_add": 1 / 6, "intensity_gemm": 4096 / 3, "gemm_fp32": 51.0, "vector_fp32": 63.6, "ratio": 1.88,
+        "reused_ratio": 1.17, "transposed_ratio": 2.66, "both_ratio": 1.0, "intensity": 0.9999, "intensity_largest": 0.9999, "product_time": 0.36,
+        "product_count": 0.29, "below_count": 0.66, "wide_over_tiny": 36120.0,
+    },
+}  # fmt: skip
+# What a plausible mistake gives: range → the numbers that it changes.
+WRONG = {
+    "ridge_point.intensity_add": {"intensity_add": 1 / 8},
+    "ridge_point.gemm_over_add": {"intensity_gemm": 2.0},
+    "ridge_point.vector_roof": {"gemm_fp32": 400.0},
+    "ridge_point.warm_cold": {"ratio": 1.0},
+    "ridge_point.intermediate": {"reused_ratio": 1.0},
+    "ridge_point.transposed": {"transposed_ratio": 1.0},
+    "ridge_point.both_transposed": {"both_ratio": 2.7},
+    "ridge_point.fresh_result": {"fresh_64_ratio": 1.0},
+    "ridge_point.fresh_faults": {"fresh_64_faults": 0.0},
+    "ridge_point.decode": {"intensity": 4.0},
+    "ridge_point.decode_batch": {"intensity_largest": 32.0},
+    "ridge_point.census_products": {"product_time": 0.05},
+    "ridge_point.below_count": {"below_count": 0.2},
+    "ridge_point.mfu": {"wide_over_tiny": 1.0},
+}
+
+
+def test_every_range_of_the_lesson_has_a_mistake_that_it_catches():
+    assert {row["id"] for row in expected.metrics("ridge_point")} == set(WRONG)
+
+
+ABOUT = {row["id"]: row.get("devices", ("cpu", "cuda")) for row in expected.metrics("ridge_point")}
+
+
+@pytest.mark.parametrize(("metric", "device"), [(m, d) for m in WRONG for d in SOUND if d in ABOUT[m]])
+def test_a_sound_run_is_in_range_and_a_mistake_is_not(metric, device):
+    part = {"numbers": SOUND[device], "device": device}
+    expected.expect(metric, ridge_point.judged(part))
+    with pytest.raises(expected.ExpectationError):
+        expected.expect(metric, ridge_point.judged({**part, "numbers": SOUND[device] | WRONG[metric]}))

@@ -445,7 +445,8 @@ SOUND = {
     },
     "cuda": {
         "intensity_add": 1 / 6, "intensity_gemm": 4096 / 3, "gemm_fp32": 51.0, "vector_fp32": 63.6, "ratio": 1.88,
-        "reused_ratio": 1.17, "transposed_ratio": 2.66, "both_ratio": 1.0, "intensity": 0.9999, "intensity_largest": 0.9999, "product_time": 0.36,
+        "reused_ratio": 1.17, "transposed_ratio": 2.66, "both_ratio": 1.0, "intensity": 0.9999, "intensity_largest": 0.9999,
+        "product_time": 0.36,
         "product_count": 0.29, "below_count": 0.66, "wide_over_tiny": 36120.0,
     },
 }  # fmt: skip

@@ -130,6 +130,24 @@ def test_products_datasheet_and_step_of_a_bench(name):
     assert {t.dtype for op in own.ops for t in op.arguments.get("inputs", ())} <= set(SIZES)
 
 
+def test_the_model_answer_quotes_the_bench_of_its_name():
+    source = {cell["id"]: cells.source(cell) for cell in cells.read(course.source(LAB))["cells"]}
+    assert 'return "Ada"' in source["my_name"]
+    own = bench("Ada")
+    (tail,) = [work for work in own.works if work.name in source["card_written"]]
+    peaks = own.machine.tera["fp32"], own.machine.tera["bf16"], own.machine.issue
+    ridge, far, issue = (tera * 1e3 / own.machine.gbps["memory"] for tera in peaks)
+    figures = [
+        f"{ridge:.1f}",
+        f"{far:.0f}",
+        f"{tail.flops / tail.nbytes:.1f}",
+        f"{tail.instructions / tail.nbytes:.1f}",
+        f"{issue:.1f}",
+    ]
+    assert [figure for figure in figures if figure not in source["written_answer"]] == []
+    assert len(source["written_answer"].replace("###", "").split()) <= 120 + 4, "it keeps the limit of its own card"
+
+
 # ------------------------------------------------------------------------------------------------ real numbers
 
 
@@ -179,7 +197,7 @@ def test_without_the_study_there_is_nothing_to_show(tmp_path):
 
 
 def test_grading_needs_no_torch():
-    code = "import sys, utils.labs.roofline_real as real; real.recorded_adds(); real.recorded_ops(); print('torch' in sys.modules)"
+    code = "import sys, utils.labs.roofline_real as r; r.recorded_adds(); r.recorded_ops(); print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], cwd=paths.REPO, capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.strip() == "False"
 

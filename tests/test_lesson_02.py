@@ -252,8 +252,16 @@ def check_time(m) -> None:
     assert "more than all" not in small and "% of the whole add" in small and "No difference seen: no_grad." in small
     assert "(inference_mode): no difference seen" in small
     assert "No difference was seen" in str(m.mode_price(race(**{"dispatch mode": 1000.0})))
-    assert "80 times the real one" in str(m.meta(race())) and "Python" in str(m.meta(race()))
-    assert "no more than the real one" in str(m.meta(race(meta=900.0)))
+    assert "80 times the real one" in str(m.meta(race(), ROWS)) and "from Python (_meta_registrations.py:5)" in str(
+        m.meta(race(), ROWS)
+    )
+    assert "as the real one does" in str(m.meta(race(meta=1000.0), ROWS))
+    compiled_meta = (TableRow("Meta", "kernel", "RegisterMeta_0.cpp:1", False),)
+    assert "from Python" not in str(m.meta(race(), compiled_meta)) and "RegisterMeta_0.cpp:1" in str(
+        m.meta(race(), compiled_meta)
+    )
+    assert judged("price.meta", m.meta_price(race(), ROWS)) and not judged("price.meta", m.meta_price(race(meta=1500.0), ROWS))
+    assert judged("price.meta", m.meta_price(race(meta=1500.0), compiled_meta)), "a C++ kernel is not judged"
     pictures = m.price_figures(race(), race(), LABEL, "")
     assert len(pictures) == 2 and LABEL not in pictures[0].svg and "A CPU, 2 cores" in pictures[1].svg
     assert "not measured (no study)" in str(m.price_figures(race(), None, "", "no study")[1])
@@ -476,7 +484,7 @@ FAULTS = {
     "an uncompiled function told as compiled": ('"refused" if refused else', '"refused" if False else'),
     "the mode's whole price told as what it adds": ("if more.ns > whole:", "if True:"),
     "a difference inside the error told as one": ("if not more.seen:", "if False:"),
-    "meta told as dear whatever it costs": ("if found.seen and found.ns > 0:\n        times", "if True:\n        times"),
+    "meta told as Python whatever its kernel": ('return ".py:" in place', "return True"),
     "a recorded race told as live": (
         'figures.compare(recorded, title="The same on the host of a GPU", source=label)',
         'figures.compare(recorded, title="The same on the host of a GPU", source="live")',

@@ -467,16 +467,39 @@ def _changed(race: Race, name: str, who: str, against: str = "plain") -> str:
     return f"{who}: {format_ns(abs(found.ns))} {'more' if found.ns > 0 else 'less'}."
 
 
-def meta(race: Race) -> Sentence:
-    """Why an add on the meta device is no measure of the dispatcher alone."""
+def meta(race: Race, rows: Sequence[TableRow]) -> Sentence:
+    """Why an add on the meta device is no measure of the dispatcher alone; `rows` is the table of the add."""
     found = race.difference("plain", "meta")
-    if found.seen and found.ns > 0:
-        times = significant(race.ratio("plain", "meta"), 2)
+    words = f"An add of meta tensors, which computes nothing, costs {format_ns(race['meta'])}"
+    words += f": {significant(race.ratio('plain', 'meta'), 2)} times the real one." if found.seen else ", as the real one does."
+    place = _meta_place(rows)
+    if _in_python(place):
         return Sentence(
-            f"An add of meta tensors, which computes nothing, costs {format_ns(race['meta'])}: {times} times the real one.",
-            "Its kernel was registered from Python, so it measures Python, and not “dispatch alone”.",
+            words, f"Its kernel is registered from Python ({place}), so it measures Python, and not “dispatch alone”."
         )
-    return Sentence(f"An add of meta tensors costs {format_ns(race['meta'])}, and that is no more than the real one here.")
+    return Sentence(
+        words, f"Its kernel ({place or 'not told'}) works out a shape and makes a tensor: that is not “dispatch alone”."
+    )
+
+
+def _meta_place(rows: Sequence[TableRow]) -> str:
+    return next((row.registered_at for row in rows if row.key == "Meta"), "")
+
+
+def _in_python(place: str) -> bool:
+    return ".py:" in place
+
+
+def meta_price(race: Race, rows: Sequence[TableRow]) -> dict:
+    """The meta add and the plain one as numbers for `expect`, where the meta kernel is Python; elsewhere why it is not judged."""
+    place = _meta_place(rows)
+    other = NotMeasured(f"the meta kernel of this torch is not registered from Python ({place or 'not told'})")
+    return {
+        "device": race.device,
+        "aa_error": race.error,
+        "plain": race["plain"],
+        "meta": race["meta"] if _in_python(place) else other,
+    }
 
 
 def price_figures(race: Race, recorded: Race | None = None, label: str = "", why: str = "") -> list:
@@ -541,6 +564,14 @@ def hop_time(receipt: Receipt | None) -> Sentence:
         f"In time, an op that does nothing gives the hops {format_ns(hops.ns)} of {format_ns(receipt.total_ns)}, {share}"
         f" ({receipt_label(receipt)})."
     )
+
+
+def kept_receipt() -> Receipt | None:
+    """The recorded receipt of a CPU, whose hops were timed, or None."""
+    try:
+        return figures.recorded_receipt()
+    except LookupError:
+        return None
 
 
 def two_prices(race: Race, counts: Mapping | None, label: str = "") -> Table:

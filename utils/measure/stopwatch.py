@@ -34,10 +34,8 @@ AGAIN = " (again)"
 EMPTY = "(empty loop)"
 MOST_CALLS = 10_000_000
 STRETCHES = 8  # of a block: see above
-TRIES, AGREE = (
-    8,
-    1.25,
-)  # of a block, to set how many calls it holds; two tries agree when one takes at most so many times the other
+TRIES = 8  # of a block, at most, to set how many calls it holds
+AGREE = 1.25  # two tries agree when one takes at most so many times the other
 LONGER, SETTLED = 3, 0.01  # how much longer a race may get on a noisy machine, and the standard error at which it stops
 QUEUE_CALLS = 200  # a CUDA queue takes about 1,024 launches before a launch waits for the GPU: stay far below
 

@@ -138,10 +138,10 @@ def check_steps(m) -> None:
     assert rows[0]["inference_mode saves"] == "25 %" and rows[1]["no_grad saves"] == "no difference seen"
     assert rows[1]["grad"] == "8.00 ms"
     assert "MLP, batch 1 25" in m.steps_figure(races, "made up").alt
-    recorded, _ = m.beside(grads.study())
+    recorded, *_ = m.beside(grads.study())
     assert "NVIDIA H200" in recorded.alt
     for lacking in (None, grads.study(steps=None)):
-        words, _ = m.beside(lacking)
+        words, *_ = m.beside(lacking)
         assert "not measured" in str(words)
 
 
@@ -213,6 +213,10 @@ def check_deeper(m) -> None:
     said = str(m.handles(grads.kept(), grads.counted(), "counted somewhere"))
     assert "a has 1 handle more" in said and "a * b lives, 2" in said and "After backward of a * b it is 1" in said
     assert "910 instructions" in said and "counted somewhere" in said  # (11,900 - 9,790) - (11,000 - 9,800)
+    said = str(m.host_work(grads.counted()))
+    assert "MLP, batch 1: takes off 30,000 of 250,000, 12 %; MLP, batch 16: takes off 30,000 of 720,000, 4.2 %" in said
+    assert "adds 10,000 of 250,000" in str(m.host_work({**grads.counted(), "MLP, batch 1, no_grad": 260_000.0}))
+    assert m.host_work(None) is None and m.host_work({}) is None
     table = m.instructions_table(grads.counted(), "counted somewhere")
     shares = {row["statement"]: row["of"] for row in table.rows}
     assert shares["a + b, inference_mode"] == "72 %" and shares["a + b, result dropped"] == "150 %"  # 7.9 and 16 of 11

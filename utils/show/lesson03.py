@@ -378,7 +378,8 @@ def beside(study: Study | None) -> list:
         found = Sentence("On a GPU: not measured, no recording is at hand.")
     else:
         found = steps_figure(races, study.label())
-    return [found, instructions_table(*counted())]
+    instructions, label = counted()
+    return [found, host_work(instructions), instructions_table(instructions, label)]
 
 
 def peaks(memory: Mapping, batch: int) -> Sentence:
@@ -576,6 +577,19 @@ def counted(measure: Callable | None = None) -> tuple[dict[str, float] | None, s
             why = f"not counted here: {error}; "
     part = _part(study, "instructions")
     return (None, why) if study is None or not part else (dict(part), why + study.label())
+
+
+def host_work(counted: Mapping[str, float] | None) -> Sentence | None:
+    """What no_grad takes off a step of the MLP in instructions, at each batch: the same number, of more and more."""
+    steps = [name.removesuffix(f", {GRAD}") for name in counted or {} if name.startswith(MLP) and name.endswith(f", {GRAD}")]
+    if counted is None or not steps:
+        return None
+    words = []
+    for step in steps:
+        whole, less = counted[f"{step}, {GRAD}"], counted[f"{step}, {NO_GRAD}"]
+        way = "takes off" if less <= whole else "adds"
+        words.append(f"{step}: {way} {count(abs(whole - less))} of {count(whole)}, {format_share(abs(whole - less), whole)}")
+    return Sentence(f"In instructions, no_grad, by step of the {MLP}: {'; '.join(words)}.")
 
 
 def instructions_table(counted: Mapping[str, float] | None, label: str) -> Table | Sentence:

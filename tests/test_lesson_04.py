@@ -249,8 +249,13 @@ def check_end(m) -> None:
     waited = [float(row["us"].split()[0].replace(",", "")) for row in near.rows]
     assert waited[3] > waited[2], "waiting after every ten launches costs"
     assert "1.2" in str(m.own_price(race))
-    table = m.verdicts("cpu", {"gil_threads": found(launches.gil_threads(), live=True), "floor": nothing()})
-    assert {row["id"] for row in table.rows} == {c.id for c in ledger.claims("launch")}
+    table = m.verdicts({"gil_threads": found(launches.gil_threads(), live=True), "floor": nothing()})
+    assert [row["id"] for row in table.rows] == [c.id for c in ledger.claims("launch")]
+    both = m.verdicts({"gil_threads": found(launches.gil_threads(), live=True), "floor": found(launches.floor(), live=True)})
+    yours = {row["id"]: row["yours"] for row in both.rows}
+    assert yours["C04"] == "1.85 ×" and yours["A14"].startswith("2.1") and yours["A09"] == "not measured"
+    kept = m.verdicts({"floor": found(launches.floor())})
+    assert {row["yours"] for row in kept.rows} <= {"not measured", "no number"}, "a recording is nobody's own"
 
 
 def dispatch(ops: list[str]):
@@ -274,7 +279,7 @@ def test_yours_and_recorded_stand_in_the_verdict_table(monkeypatch):
     parts = {"floor": launches.floor(), "small_kernel": launches.small_kernel()}
     kept = Study("launch", "cuda", "2026-11-30T00:00:00+00:00", WHERE["cuda"], parts)
     monkeypatch.setattr(studies, "best", lambda name, device="cuda", folder=None: kept if device == "cuda" else None)
-    table = lesson04.verdicts("cpu", {"gil_threads": found(launches.gil_threads(1.85), live=True)})
+    table = lesson04.verdicts({"gil_threads": found(launches.gil_threads(1.85), live=True)})
     row = {row["id"]: row for row in table.rows}
     assert row["A14"]["recorded"].startswith("2.1") and row["A14"]["yours"] == "not measured"
     assert row["C04"]["yours"] == "1.85 ×" and any("NVIDIA H200" in note for note in table.notes)
@@ -462,6 +467,7 @@ FAULTS = {
     "a wake that is inside the error told as seen": ('if n["wake_seen"]:', "if True:"),
     "kernels that began too early not counted": ("began < called\n", "began < called - 1e12\n"),
     "the host price forgotten in the rule": ("max(price, TRANSFER_KERNEL_US)", "TRANSFER_KERNEL_US"),
+    "a recording told as yours": ("if one.live and one.value is not None}, machine", "if one.value is not None}, machine"),
     "any guess is near enough": ("<= 0.1 * lanes.end", "<= 10 * lanes.end"),
     "the simulated queue shown under the GPU's label": (
         "launch_figures.calls(simulated, queue_explorer.LABEL)",

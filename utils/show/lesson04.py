@@ -754,14 +754,18 @@ def judged_first(found: Found) -> dict:
 # ------------------------------------------------------------------------------------------------ the end
 
 
-def verdicts(device: str, found: Mapping[str, Found]) -> Table:
-    """The claims of this lesson: yours (the parts `found` live, by name), recorded, cited, the verdict with its sentence."""
+def verdicts(found: Mapping[str, Found]) -> Table:
+    """The claims of this lesson: yours (the parts `found` live, by name), recorded, cited, the verdict with its sentence.
+
+    A claim is about a GPU or about the CPU beside it, and is shown of the one that its metric names.
+    """
     from utils.measure import machine
 
-    live = {name: one.value for name, one in found.items() if one.live and one.value is not None}
-    yours = studies.live("launch", device, machine.fingerprint(), live) if live else None
-    rows = ledger.verdict_table("launch", yours=yours)
-    best = studies.best("launch", "cuda")
+    live, where = {name: one.value for name, one in found.items() if one.live and one.value is not None}, machine.fingerprint()
+    tables = {d: ledger.verdict_table("launch", yours=studies.live("launch", d, where, live)) for d in ("cuda", "cpu")}
+    by_id = {d: {row["id"]: row for row in rows} for d, rows in tables.items()}
+    rows = [by_id[(claim.metric or {}).get("device", "cuda")][claim.id] for claim in ledger.claims("launch")]
+    best = [study.label() for device in ("cuda", "cpu") if (study := studies.best("launch", device)) is not None]
     columns = {
         "id": "claim",
         "claim": "what is claimed",
@@ -771,7 +775,7 @@ def verdicts(device: str, found: Mapping[str, Found]) -> Table:
         "verdict": "verdict",
         "sentence": "because",
     }
-    return Table(rows, columns, "Claims and verdicts", [best.label() if best else "Recorded: no GPU has been recorded yet"])
+    return Table(rows, columns, "Claims and verdicts", best or ["Recorded: nothing yet"])
 
 
 TRANSFER_LAUNCHES, TRANSFER_KERNEL_US = 200, 3.0

@@ -225,10 +225,10 @@ def test_an_op_of_ones_own_is_asked_at_two_keys_and_can_be_made_twice():
     a, b = torch.rand(1), torch.rand(1)
     for _ in range(2):
         asked = []
-        functions = {
-            "CPU": lambda below, a, b, asked=asked: (asked.append("CPU"), a + b)[1],
-            "AutogradCPU": lambda below, a, b, asked=asked: (asked.append("AutogradCPU"), below(a, b))[1],
-        }
+        functions = other_layers.two_keys(
+            lambda below, a, b, asked=asked: (asked.append("CPU"), a + b)[1],
+            lambda below, a, b, asked=asked: (asked.append("AutogradCPU"), below(a, b))[1],
+        )
         with other_layers.own_op(functions) as add:
             assert torch.equal(add(a, b), a + b)
             with torch.inference_mode():

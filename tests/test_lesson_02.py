@@ -200,11 +200,12 @@ def check_deeper(m) -> None:
         "functionalization", "Tensor", ("CPU", "Functionalize"), "shape (1,)", "add = aten.add(a, b)\ncopy_ = aten.copy_(a, add)"
     )
     assert m.seen_table(seen).rows[0]["keys"] == "CPU, Functionalize" and len(m.program(seen).rows) == 2
-    said = str(m.own(["AutogradCPU", "CPU", "inference_mode", "CPU"], True))
-    assert "AutogradCPU and then CPU; the value is that" in said and "Not asked any more: AutogradCPU." in said
-    assert "is NOT that" in str(m.own(["CPU", "inference_mode"], False)) and "nobody" in str(
-        m.own(["CPU", "inference_mode"], False)
+    said = str(m.own(["autograd", "backend", "backend"], 2, True))
+    assert (
+        "autograd and then backend; the value is that" in said
+        and "In inference_mode: backend. Not asked any more: autograd." in said
     )
+    assert "is NOT that" in str(m.own(["backend"], 1, False)) and "In inference_mode: nobody" in str(m.own(["backend"], 1, False))
     silent = {"printed": [], "torch": "2.13.0", "missing": ""}
     assert "printed nothing" in str(m.trace_variable(silent))
     assert "2 lines, the first: [call] op" in str(m.trace_variable({**silent, "printed": [" [call] op", "x"]}))

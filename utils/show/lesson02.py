@@ -622,14 +622,13 @@ def program(found: Seen) -> Table:
     )
 
 
-def own(asked: Sequence[str], same: bool) -> Sentence:
-    """Who was asked by an op of the reader's own, before and in inference_mode (`asked` has that word between the two)."""
-    at = list(asked).index("inference_mode")
-    before, after = asked[:at], asked[at + 1 :]
-    gone = [key for key in before if key not in after]
+def own(asked: Sequence[str], before: int, same: bool) -> Sentence:
+    """Who was asked by an op of the reader's own: the first `before` plainly, the others in inference_mode."""
+    plainly, inference = asked[:before], asked[before:]
+    gone = [name for name in plainly if name not in inference]
     return Sentence(
-        f"Asked were {' and then '.join(before)}; the value {'is' if same else 'is NOT'} that of a + b.",
-        f"In inference_mode: {' and then '.join(after) or 'nobody'}. Not asked any more: {', '.join(gone) or 'none'}.",
+        f"Asked were {' and then '.join(plainly) or 'nobody'}; the value {'is' if same else 'is NOT'} that of a + b.",
+        f"In inference_mode: {' and then '.join(inference) or 'nobody'}. Not asked any more: {', '.join(gone) or 'none'}.",
     )
 
 

@@ -199,6 +199,7 @@ def check_deeper(m) -> None:
     assert m.threads(nothing())[0] is None and m.threads_table(nothing()) is None
     assert "the second thread cost 1.80 µs" in str(m.openmp(found(launches.openmp())))
     assert "not seen in this run" in str(m.openmp(found(launches.openmp(seen=0.0))))
+    assert "its core was taken" in str(m.openmp(found(launches.openmp(wake=14_600.0))))
     slower = launches.openmp()
     slower["numbers"]["far_2_us"] = 900.0
     assert "no faster than one" in str(m.openmp(found(slower)))
@@ -464,7 +465,7 @@ FAULTS = {
     "the line that waits left out": ('if row["waits"]]\n        calm', 'if not row["waits"]]\n        calm'),
     "a mask's shape told as no read-out": ('"aten::_local_scalar_dense", ', ""),
     "threads told to be free": ('"more" if n["ratio"] > OTHER_WAY else', '"more" if False else'),
-    "a wake that is inside the error told as seen": ('if n["wake_seen"]:', "if True:"),
+    "a wake that is inside the error told as seen": ('elif n["wake_seen"]:', "elif True:"),
     "kernels that began too early not counted": ("began < called\n", "began < called - 1e12\n"),
     "the host price forgotten in the rule": ("max(price, TRANSFER_KERNEL_US)", "TRANSFER_KERNEL_US"),
     "a recording told as yours": ("if one.live and one.value is not None}, machine", "if one.value is not None}, machine"),

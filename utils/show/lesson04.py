@@ -73,6 +73,7 @@ WHY = {
 
 OTHER_WAY = 1.25  # a price this many times another is called clearly more
 CLOCK_NOISE = 0.02  # SM clocks within 2 % of each other are called the same
+TAKEN = 10.0  # a second thread that costs ten times the whole add was not being woken: it waited for a core
 AGREE = 1.15  # clocks within 15 % of each other are said to agree
 NO_LINE = "none"  # the variant of the study's steps without one more line
 READS = ("aten::_local_scalar_dense", "aten::nonzero", "aten::equal", "aten::masked_select", "aten::_unique2")
@@ -622,7 +623,9 @@ def openmp(found: Found) -> Sentence:
         f"With two threads allowed, an add of {sizes['below']:,} elements took {_us(n['below_2_us'])}, one of {sizes['above']:,} "
         f"{_us(n['above_2_us'])}; with one thread {_us(n['below_1_us'])} and {_us(n['above_1_us'])}."
     ]
-    if n["wake_seen"]:
+    if n["wake_seen"] and n["wake_us"] > TAKEN * n["below_1_us"]:
+        words.append(f"The second thread came {_us(n['wake_us'])} late: in this run, its core was taken by other work.")
+    elif n["wake_seen"]:
         words.append(f"Beyond its share of the work, the second thread cost {_us(n['wake_us'])}: the CPU's own launch.")
     else:
         words.append("What waking the second thread costs is not seen in this run: it is inside the error.")

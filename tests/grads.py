@@ -112,6 +112,7 @@ def rules() -> dict:
         "silently_wrong": 1.0,
         "inference": {"t + g": "", "t * g": REFUSED, "t.add_(1)": "Inplace update is not allowed.You can make a clone"},
         "inference_node": "AddBackward0",
+        "views_tracked": {"a view": True, "a view under no_grad": True, "a view of an inference tensor": False},
         "accumulator_lives": {KEPT: True, DROPPED: False, HELD: True},
     }
 

@@ -238,6 +238,7 @@ def test_where_an_inference_tensor_is_refused():
     refused = {one.code: bool(one.refused) for one in inference_tensors.cases()}
     assert [code for code, no in refused.items() if no] == ["t * g", "t.add_(1)", "t._version", "t.requires_grad_()"]
     assert inference_tensors.node_of_the_add() == "AddBackward0"
+    assert inference_tensors.views_are_tracked() == grads.rules()["views_tracked"]
 
 
 def test_a_product_adds_handles_and_backward_takes_them_away(monkeypatch):
@@ -455,6 +456,14 @@ def test_versions_and_counts_are_read_or_missed_in_words(monkeypatch):
         seams.version(t)
     monkeypatch.setattr(USE_COUNT, None)
     assert not seams.has_use_count() and seams.use_count(t) is None
+
+
+def test_a_view_knows_its_base_or_nothing_is_told(monkeypatch):
+    t = torch.randn(4)
+    assert seams.has_base() and seams.knows_base(t[:2]) is True and seams.knows_base(t) is False
+    assert seams.knows_base(object()) is None
+    monkeypatch.setattr(seams, "knows_base", lambda tensor: None)
+    assert not seams.has_base()
 
 
 def test_without_aotautograds_front_door_the_backend_is_a_name(monkeypatch):

@@ -295,6 +295,9 @@ def inference(rules: Mapping) -> tuple[str, Sentence]:
     ]
     if tried[INFERENCE_MUL] and not tried[INFERENCE_ADD]:
         words.append("A product has to keep t, and a sum does not: what decides is whether the op must save it.")
+    untracked = [what for what, known in rules["views_tracked"].items() if known is False]
+    if untracked:
+        words.append(f"Not known to be a view is {' and '.join(untracked)}.")
     return INFERENCE_ANSWERS[kind][1], Sentence(*words)
 
 

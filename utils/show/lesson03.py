@@ -297,7 +297,7 @@ def inference(rules: Mapping) -> tuple[str, Sentence]:
         words.append("A product has to keep t, and a sum does not: what decides is whether the op must save it.")
     untracked = [what for what, known in rules["views_tracked"].items() if known is False]
     if untracked:
-        words.append(f"Not known to be a view is {' and '.join(untracked)}.")
+        words.append(f"No base is known to {' and '.join(untracked)}: views are not tracked there.")
     return INFERENCE_ANSWERS[kind][1], Sentence(*words)
 
 
@@ -326,7 +326,8 @@ def _steps(races: Mapping[str, Race], where: str) -> list[str]:
     claim = ledger.find("A18")
     shares = {name: saved_share(race) for name, race in races.items()}
     parts = [f"{name} {format_share(share, 1.0)}" if share else f"{name} no difference seen" for name, share in shares.items()]
-    inside = [name for name, share in shares.items() if claim.lo <= 100 * share <= claim.hi]
+    slack = ledger.ROUNDING  # as the ledger judges: figures cited with one digit are not finer
+    inside = [n for n, share in shares.items() if claim.lo * (1 - slack) <= 100 * share <= claim.hi * (1 + slack)]
     words = [f"{where}, inference_mode saves, of a step with grad: {'; '.join(parts)}."]
     words.append(f"The claimed {claim.cited} is seen at {' and '.join(inside) or 'none of them'}.")
     (first, race), (last, longest) = list(races.items())[0], list(races.items())[-1]

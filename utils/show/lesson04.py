@@ -694,8 +694,10 @@ def judged(found: Found, fast: Mapping, slow: Mapping, waited: Mapping) -> dict:
     cases = found.value if here else {"fast": fast, "slow": slow, "synchronised": waited}
     slow, fast, waited = cases["slow"], cases["fast"], cases["synchronised"]
     full = slow["numbers"]["host_full_us"]
-    late = sum(
-        began < called
+    clocks = found.value["alignment"] if here else {"clock_error_us": 0.0, "timer_resolution_ns": 0}
+    error = 1e3 * clocks["clock_error_us"] + clocks["timer_resolution_ns"]
+    early = sum(
+        began < called - error
         for one in (fast, slow, waited)
         for called, began in zip(one["points"]["host_start_ns"], one["points"]["start_ns"], strict=True)
     )
@@ -707,7 +709,7 @@ def judged(found: Found, fast: Mapping, slow: Mapping, waited: Mapping) -> dict:
         "waited step": 1e3 * waited["numbers"]["span_us"] / waited["n"],
         "fast step": 1e3 * fast["numbers"]["span_us"] / fast["n"],
         "fast launch": 1e3 * fast["numbers"]["host_ahead_us"],
-        "kernels before their launch": late,
+        "kernels before their launch": early,
     }
 
 

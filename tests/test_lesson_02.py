@@ -303,7 +303,10 @@ def check_end(m) -> None:
     numbers = m.looked(samples(), {}, {}, {"plain": 0, "autocast": 1}, list(looked().values()), "cpu")
     table = m.verdicts(numbers, m.stacked(*four(), compiled(), "", "cpu"), m.counted(counts(), ""))
     seen = {row["id"]: row["seen"] for row in table.rows}
-    assert seen["A22"].startswith("3 of 3 runs") and seen["A24"].startswith("139 of 9600") and seen["A50"].startswith("2 of 2")
+    assert seen["A22"].startswith("3 of 3 runs") and seen["A24"].startswith("139 of 9,600") and seen["A50"].startswith("2 of 2")
+    assert (
+        "add reached 4" in seen["A23"] and "product 5" in seen["A23"] and "0 times without autocast, 1 times under" in seen["A39"]
+    )
 
 
 def test_every_sentence_is_true_on_findings_that_surprise():

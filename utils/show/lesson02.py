@@ -723,19 +723,25 @@ def counted(counts: Mapping | None, why: str) -> dict:
 def verdicts(numbers: Mapping, layers: Mapping, counts: Mapping) -> Table:
     """Every claim of this lesson, what was seen of it here, and the ledger's verdict with its sentence."""
 
-    def of(source: Mapping, part: str, whole: str, words: str) -> str:
-        values = [source[name] for name in (part, whole)]
+    def of(source: Mapping, words: str, *names: str) -> str:
+        values = [source[name] for name in names]
         missing = next((str(v) for v in values if isinstance(v, NotMeasured)), None)
-        return missing or f"{values[0]:g} of {values[1]:g} {words}"
+        return missing or words.format(*(f"{value:,.0f}" for value in values))
 
-    sets = numbers["key sets"]
     seen = {
-        "A22": of(numbers, "as derived", "runs", "runs went as derived, the fall-throughs taken off"),
-        "A23": of(layers, "layers of the product", "layers of the add", "(product, add) layers and kernels were reached in turn"),
-        "A24": of(counts, "hops", "plain", "instructions are the dispatcher's own"),
-        "A39": of(numbers, "reached without", "reached under autocast", "(without, under autocast) arrivals at Autocast's key"),
-        "A50": of(layers, "compiled and equal", "compiled results", "compiled results equal those of plain tensors"),
-        "B46": str(sets) if isinstance(sets, NotMeasured) else f"{sets:g} key set for three dtypes and a transposed tensor",
+        "A22": of(numbers, "{} of {} runs went as derived, the fall-throughs taken off", "as derived", "runs"),
+        "A23": of(
+            layers, "in turn, the add reached {} layers and kernels, the product {}", "layers of the add", "layers of the product"
+        ),
+        "A24": of(counts, "{} of {} instructions are the dispatcher's own", "hops", "plain"),
+        "A39": of(
+            numbers,
+            "Autocast's key reached {} times without autocast, {} times under it",
+            "reached without",
+            "reached under autocast",
+        ),
+        "A50": of(layers, "{} of {} compiled results equal those of plain tensors", "compiled and equal", "compiled results"),
+        "B46": of(numbers, "number of key sets of three dtypes and a transposed tensor: {}", "key sets"),
     }
     rows = [
         {"id": c.id, "claim": c.claim, "seen": seen.get(c.id), "verdict": ledger.WORDS[c.verdict], "because": c.sentence}

@@ -14,7 +14,7 @@ from grading.rebuild import rebuilt
 from grading.score import lost
 from tests.conftest import REPO
 from utils.labs import cells
-from utils.labs.tape import Grad, Graph, Node, Tensor, chain, ladder, numbers, random_graph, tensors
+from utils.labs.tape import Grad, Graph, Node, Tensor, chain, ladder, nested, numbers, random_graph, tensors
 from utils.labs.tape_expressions import NODES, OPS, apart, expression, gradient
 from utils.labs.tape_whole import Tape
 
@@ -389,3 +389,27 @@ def test_no_test_hangs_on_another_answer():
     for answer, tests in below.items():
         unwritten = "\n".join(f"def {name}(*a, **k): raise NotImplementedError" for name in NAMES[answer])
         assert lost(answered({answer: unwritten})) == tests
+
+
+def test_nested_counts_the_calls_that_are_open_at_once():
+    def down(n: int) -> None:
+        if n:
+            down(n - 1)
+
+    depths = [nested(lambda n=n: down(n)) for n in (0, 7, 200)]
+    assert [depth - depths[0] for depth in depths] == [0, 7, 200]
+    side_by_side = nested(lambda: [down(1) for _ in range(50)])
+    assert side_by_side <= nested(lambda: down(1)) + 1  # a comprehension is a call of its own before Python 3.12
+
+
+def test_nested_hands_errors_on_and_leaves_the_profiler_as_it_was():
+    def watch(*_what) -> None:
+        pass
+
+    sys.setprofile(watch)
+    try:
+        with pytest.raises(ZeroDivisionError):
+            nested(lambda: 1 / 0)
+        assert sys.getprofile() is watch
+    finally:
+        sys.setprofile(None)

@@ -88,6 +88,7 @@ def check_lanes(m) -> None:
     assert right == m.FULL_ANSWERS["waits"][1]
     assert f"launch {numbers['fills_at']:,}" in str(said) and f"most {numbers['depth_max']:,}" in str(said)
     assert f"{numbers['fills_at'] - numbers['depth_max']:,} kernels had ended" in str(said)
+    assert "the step to the next one 1.00 µs" in str(m.filled(nothing(), SLOW)[1])
     never = launches.lanes_case(2.1, 20.0, 500)
     assert never["numbers"]["fills_at"] is None
     right, said = m.filled(found(with_slow(never)), SLOW)
@@ -131,14 +132,14 @@ def check_prices(m) -> None:
     for words in (
         "nvidia-smi read 345 MHz",
         "first kernel saw 345 MHz",
-        "later ones 1,980 MHz, 9.6 ms on",
+        "later ones 1,980 MHz, after 9.6 ms.",
         "1,500 MHz, 24 % lower",
     ):
         assert words in said
     assert "1,200 MHz idle, 1,530 MHz busy" in said
     steady = {**clock["numbers"], "first_mhz": 1980.0, "ramp_ms": 0.0, "gemm_mhz": 1975.0, "smi_untouched_mhz": None}
     said = str(m.sm_clock(found({**clock, "numbers": steady})))
-    assert "about the same" in said and "ms on" not in said and "Before this process" not in said
+    assert "about the same" in said and "MHz, after" not in said and "Before this process" not in said
     assert len(re.findall("after a pause", m.clock_figure(found(clock)).alt)) == 1
     assert m.clock_figure(nothing()) is None and "Not measured" in str(m.sm_clock(nothing()))
 
@@ -181,7 +182,9 @@ def check_waits(m) -> None:
     assert "without such a line" in said and "1.26 ms" in said and "1.21 ms" in said
     right, said = m.waiting(nothing(), lines)
     assert right == m.WAITING_ANSWERS["several"][1] and "Not measured" in str(said) and "print(loss)" in str(said)
+    assert "each of them would wait" in str(said)
     calm = {line: dispatch(["aten::sum"]) for line in lines}
+    assert "would wait" not in str(m.waiting(nothing(), calm)[1])
     assert m.waiting(nothing(), calm)[0] == m.WAITING_ANSWERS["none"][1]
     assert [bool(ops) for ops in m.read_outs(lines).values()] == [True] * len(m.ASKING) + [False] * len(m.QUIET)
     assert len(m.sync_figures(found(launches.hidden_syncs()))) == 2 and m.sync_figures(nothing()) == []
@@ -203,11 +206,16 @@ def check_deeper(m) -> None:
     slower = launches.openmp()
     slower["numbers"]["far_2_us"] = 900.0
     assert "no faster than one" in str(m.openmp(found(slower)))
+    slower["numbers"]["far_2_us"] = 0.99 * slower["numbers"]["far_1_us"]
+    assert "no faster than one" in str(m.openmp(found(slower)))
     assert m.openmp_table(nothing()) is None and "Not measured" in str(m.openmp(nothing()))
     said = str(m.first_calls(found(launches.first_calls())))
     assert "“context” with 240 ms" in said and "4.00 ms the first time and 20.0 µs the second" in said
     busy = {"steps": [["first x @ x", 1e7], ["second x @ x", 3e7], ["third x @ x", 2e7]], "numbers": {}}
-    assert "was “first x @ x”" in str(m.first_calls(found(busy)))
+    assert "was “first x @ x”" in str(m.first_calls(found(busy))) and "no price of a first call" in str(
+        m.first_calls(found(busy))
+    )
+    assert "no price of a first call" not in said
     table = m.first_table(found(launches.first_calls()))
     assert "eager" in table.columns and m.first_table(nothing()) is None
     assert "eager" not in m.first_table(found({**launches.first_calls(), "eager": []})).columns

@@ -84,7 +84,7 @@ WHY = {
     "autograd.add_keeps": "The gradient of a sum is the gradient that came in: no value of forward is needed for it.",
     "autograd.product_keeps": "The gradient of x is worked out from w, and that of w from x. What nobody asks for is not kept.",
     "autograd.growth": "Each row of the batch has activations of its own, while the parameters are there once.",
-    "autograd.counters": "A tensor shares its counter with its views and with what detach() gives; what .data gives has a counter of its own.",
+    "autograd.counters": "Views and detach() share the tensor's counter; what .data gives has a counter of its own.",
     "autograd.inference": "A tensor without a counter cannot be kept, since a change would go unseen. An add keeps none.",
     "autograd.step": "What the modes save is paid per op, by the host. Once the arithmetic takes longer, it is hidden.",
     "autograd.peak": "What no node keeps can be given back as soon as the next layer has read it.",
@@ -491,7 +491,8 @@ def _node(race: Race, where: str) -> tuple[str, list[str]]:
     kind = "same" if not found.seen else "more" if found.ns > 0 else "less"
     against = {"same": "no difference is seen", "more": "backward costs more", "less": "backward costs less"}[kind]
     words = [
-        f"{where}, one add more costs {format_ns(race[forward])} in forward and {format_ns(race[backward])} in backward: {against}."
+        f"{where}, one add more costs {format_ns(race[forward])} in forward and {format_ns(race[backward])} in backward: "
+        f"{against}."
     ]
     mul = race[f"mul, {BACKWARD}"]
     words.append(f"A mul more, which does compute in backward, costs {format_ns(mul)} there.")
@@ -729,10 +730,8 @@ def _evidence(parts: Mapping[str, Race | dict]) -> dict[str, str]:
         grad = race.difference(f"add, {PLAIN}", f"add, {FORWARD}")
         words["A04"] = words["B04"] = f"grad adds {format_ns(grad.ns)} to an add" if grad.seen else "no difference seen"
     if ops := parts.get("ops"):
-        words["A16"] = (
-            f"times as many in backward: add {significant(ops['a + b']['ratio'], 2)}, product {significant(ops['a @ b']['ratio'], 2)}, "
-            + (f"{MLP} {significant(ops[MLP]['ratio'], 2)}")
-        )
+        ratios = {"add": ops["a + b"], "product": ops["a @ b"], MLP: ops[MLP]}
+        words["A16"] = ", ".join(f"{name} {significant(one['ratio'], 2)}" for name, one in ratios.items())
     if races := parts.get("steps"):
         words["A18"] = "; ".join(f"{name}: {_saves(race, INFERENCE)}" for name, race in races.items())
     if compiled := parts.get("compiled"):

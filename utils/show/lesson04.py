@@ -74,6 +74,7 @@ WHY = {
 OTHER_WAY = 1.25  # a price this many times another is called clearly more
 CLOCK_NOISE = 0.02  # SM clocks within 2 % of each other are called the same
 TAKEN = 10.0  # a second thread that costs ten times the whole add was not being woken: it waited for a core
+SHARED = 1.05  # two threads that gain less than this are called no faster
 AGREE = 1.15  # clocks within 15 % of each other are said to agree
 NO_LINE = "none"  # the variant of the study's steps without one more line
 READS = ("aten::_local_scalar_dense", "aten::nonzero", "aten::equal", "aten::masked_select", "aten::_unique2")
@@ -173,12 +174,18 @@ def filled(found: Found, simulated: Mapping) -> tuple[str, Sentence]:
         words.append(
             f"Up to launch {numbers['fills_at']:,} a call took {_us(numbers['host_ahead_us'])}; from then on "
             f"{_us(numbers['host_full_us'])}, {significant(numbers['host_full_us'] / numbers['host_ahead_us'], 2)} times as "
-            f"long, where a kernel takes {_us(numbers['kernel_us'])}. {ended:,} kernels had ended by then, and at "
+            f"long, where a kernel takes {_us(numbers['kernel_us'])}{_gap(numbers)}. {ended:,} kernels had ended by then, and at "
             f"most {numbers['depth_max']:,} were in the queue ({label})."
         )
     kind = "endless" if cases[0][0]["numbers"]["fills_at"] is None else "waits"
     missing = "" if found.value is not None else str(not_measured(found, "the queue of a GPU"))
     return FULL_ANSWERS[kind][1], Sentence(*words, missing or _why(found))
+
+
+def _gap(numbers: Mapping) -> str:
+    """The pause between two kernels, which a full queue's launches wait for as well."""
+    gap = numbers.get("gap_us")
+    return f" and the step to the next one {_us(gap)}" if gap else ""
 
 
 def call_figures(found: Found, simulated: Mapping) -> list[Picture]:
@@ -237,10 +244,11 @@ def pace(kernel_us: float = 2.0, launch_us: float = 5.0) -> tuple[str, Sentence]
     kind = "longer" if ratio > 1.02 else "same" if ratio > 0.9 else "half"
     long_before, long_after = (queue_explorer.simulate(launch_us, k) for k in (8 * launch_us, 4 * launch_us))
     words = (
-        f"Kernels of {significant(kernel_us, 2)} µs behind launches of {significant(launch_us, 2)} µs take {_us(before.end)} in "
-        f"all, kernels of half the length {_us(after.end)} ({queue_explorer.LABEL}).",
-        f"Where kernels are longer than launches, half the kernel is {_us(long_after.end)} instead of {_us(long_before.end)}.",
-        "A step takes about launches times the larger of the two, as long as nobody waits in between.",
+        f"40 kernels of {significant(kernel_us, 2)} µs behind launches of {significant(launch_us, 2)} µs take "
+        f"{_us(before.end)} in all, kernels of half the length {_us(after.end)} ({queue_explorer.LABEL}).",
+        f"It is otherwise where kernels are longer than launches: halved from {significant(8 * launch_us, 2)} to "
+        f"{significant(4 * launch_us, 2)} µs, they take {_us(long_after.end)} instead of {_us(long_before.end)}.",
+        "A step takes about the number of launches times the larger of the two, as long as nobody waits in between.",
     )
     return PACE_ANSWERS[kind][1], Sentence(*words)
 
@@ -257,13 +265,13 @@ def launch_share(found: Found) -> Sentence:
     words = [
         f"One c = a + b took the host {format_ns(whole)}, a launch of an empty kernel {format_ns(empty)}: "
         f"{format_share(empty, whole)} ({found.label}).",
-        f"The same by torch's own launch code, {format_ns(torch_s)}.",
+        f"Launched by torch's own code, it took {format_ns(torch_s)}.",
     ]
     if "launch and wait" in race.readings:
         wait = race["launch and wait"].ns
         words.append(
-            f"With a wait after each launch it is {format_ns(wait)}, {significant(wait / empty, 2)} times the launch alone: "
-            "that is a way there and back, and no price of launching."
+            f"With a wait after each launch it took {format_ns(wait)}, {significant(wait / empty, 2)} times the launch alone: "
+            "that is the way there and back, and no price of a launch."
         )
     return Sentence(*words, _why(found))
 
@@ -294,14 +302,14 @@ def clocks(found: Found) -> tuple[str | None, Sentence]:
     }
     words = []
     for name, text in (
-        ("pair", "two events around it, in an idle queue"),
+        ("pair", "two events around it in an idle queue"),
         ("graph", "one node more in a graph"),
         ("profiler", "the profiler"),
     ):
-        words.append(f"{text}: {format_ns(seen[name])}" if name in seen else f"{text}: not measured")
+        words.append(f"by {text}: {format_ns(seen[name])}" if name in seen else f"by {text}: not measured")
     longest, shortest = max(seen, key=seen.get), min(seen, key=seen.get)
     kind = "agree" if seen[longest] <= AGREE * seen[shortest] else longest
-    said = [f"One a + b of one element by {'; '.join(words)} ({found.label})."]
+    said = [f"The kernel of one a + b of one element takes, {'; '.join(words)} ({found.label})."]
     if kind != "agree":
         said.append(
             f"The longest is {significant(seen[longest] / seen[shortest], 2)} times the shortest, of one and the same kernel."
@@ -313,7 +321,7 @@ def clocks(found: Found) -> tuple[str | None, Sentence]:
         )
     if STEADY in race.readings:
         said.append(f"Behind each other, kernels take {format_ns(race[STEADY])} each: the kernel and the step to the next one.")
-    said.append("The profiler reads a kernel's own begin and end.")
+    said.append("The profiler reads when the kernel itself began and ended.")
     return CLOCK_ANSWERS[kind][1], Sentence(*said, _why(found))
 
 
@@ -327,7 +335,7 @@ def sm_clock(found: Found) -> Sentence:
         words.append(f"Before this process used the GPU, nvidia-smi read {_mhz(n['smi_untouched_mhz'])}.")
     words.append(f"After {significant(n['idle_s'], 2)} s without work the first kernel saw {_mhz(n['first_mhz'])},")
     words.append(
-        f"later ones {_mhz(n['settled_mhz'])}" + (f", {significant(n['ramp_ms'], 2)} ms on." if n.get("ramp_ms") else ".")
+        f"later ones {_mhz(n['settled_mhz'])}" + (f", after {significant(n['ramp_ms'], 2)} ms." if n.get("ramp_ms") else ".")
     )
     change = n["gemm_mhz"] / n["settled_mhz"] - 1
     side = "lower" if change < 0 else "higher"
@@ -337,7 +345,8 @@ def sm_clock(found: Found) -> Sentence:
     )
     if n.get("smi_idle_mhz") is not None and n.get("smi_busy_mhz") is not None:
         words.append(f"nvidia-smi's own readings: {_mhz(n['smi_idle_mhz'])} idle, {_mhz(n['smi_busy_mhz'])} busy.")
-    return Sentence(*words, f"({found.label})", _why(found))
+    words[-1] = f"{words[-1].removesuffix('.')} ({found.label})."
+    return Sentence(*words, _why(found))
 
 
 def _mhz(value: float | None) -> str:
@@ -395,13 +404,13 @@ def reads_low(found: Found) -> Sentence:
     if not rows:
         return not_measured(found, "when the reading is low")
     rows.sort(key=lambda row: -row["utilisation"])
-    words = [f"{_called(row)}: {_percent(row['utilisation'])}" for row in rows]
+    words = "; ".join(f"{_called(row)}: {_percent(row['utilisation'])}" for row in rows)
     end = (
         "All of them are bound by launches. The reading is low where the host leaves holes, and full where it leaves none."
         if rows[0]["utilisation"] > 50 > rows[-1]["utilisation"]
         else "All of them are bound by launches, and in this run the reading did not tell them apart."
     )
-    return Sentence(f"{'; '.join(word[0].upper() + word[1:] for word in words)} ({found.label}).", end)
+    return Sentence(f"{words[0].upper()}{words[1:]} ({found.label}).", end)
 
 
 def _called(row: Mapping) -> str:
@@ -423,7 +432,7 @@ def occupancy(found: Found) -> Sentence:
     small, large = (f(kernels, key=lambda k: k["blocks"] * k["threads"], default=None) for f in (min, max))
     for one in {id(k): k for k in (small, large) if k}.values():
         grid = f"{one['blocks']:,} block{'s' * (one['blocks'] > 1)} of {one['threads']:,} threads"
-        words.append(f"{one['what']} ran as {grid}: {_share_of_warps(one, found.value)} of the warps that fit.")
+        words.append(f"“{one['what']}” ran as {grid}: {_share_of_warps(one, found.value)} of the warps that fit.")
     for row in found.value["residency"][:1]:
         words.append(f"A kernel of {row['blocks']} block was seen on {row['sms_used']} SM.")
     return Sentence(*words, *(f"{why[0].upper()}{why[1:]}." for why in found.value.get("why", ())), _why(found))
@@ -493,13 +502,16 @@ def waiting(found: Found, traced: Mapping[str, Dispatch]) -> tuple[str, Sentence
     if found.value is None:
         waits = [line for line, ops in read_outs(traced).items() if ops]
         calm = [line for line in traced if line not in waits]
-        said = f"By their ops, these lines hand a value to the host: {_join(waits) or 'none'}. On a GPU each of them would wait."
+        said = f"By their ops, these lines hand a value, or a shape, to the host: {_join(waits) or 'none'}."
+        said += " On a GPU each of them would wait." if waits else ""
         more = str(not_measured(found, "how long each of them waits"))
     else:
         rows = found.value["rows"]
         waits = [row["code"] for row in rows if row["waits"]]
         calm = [row["code"] for row in rows if not row["waits"] and row["variant"] != NO_LINE]
-        said = f"On the timeline ({found.label}) the host waited in {_join(waits) or 'none'}, not in {_join(calm) or 'others'}."
+        said = f"On the timeline ({found.label}) the host waited in {_join(waits) or 'none of the lines'}" + (
+            f"; not in {_join(calm)}." if calm else "."
+        )
         more = f"{_steps(rows)} {_why(found)}"
     kind = "none" if not waits else "all" if not calm else "item" if _only_item(waits) else "several"
     return WAITING_ANSWERS[kind][1], Sentence(said, more)
@@ -532,7 +544,7 @@ def waits_table(traced: Mapping[str, Dispatch]) -> Table:
         {"line": line, "op": ", ".join(dict.fromkeys(ops)) or "none", "ops": len(traced[line].ops)}
         for line, ops in read_outs(traced).items()
     ]
-    columns = {"line": "line", "op": "ops that hand a value to the host", "ops": "ops in all"}
+    columns = {"line": "line", "op": "ops that hand a value, or a shape, to the host", "ops": "ops in all"}
     note = "Seen here, op by op. h.tolist() reads memory without an op, so a trace of ops does not see it"
     return Table(rows, columns, f"What stands behind a line ({next(iter(traced.values())).device})", [note])
 
@@ -621,21 +633,21 @@ def openmp(found: Found) -> Sentence:
     n, sizes = found.value["numbers"], found.value["sizes"]
     words = [
         f"With two threads allowed, an add of {sizes['below']:,} elements took {_us(n['below_2_us'])}, one of {sizes['above']:,} "
-        f"{_us(n['above_2_us'])}; with one thread {_us(n['below_1_us'])} and {_us(n['above_1_us'])}."
+        f"{_us(n['above_2_us'])}; with one thread {_us(n['below_1_us'])} and {_us(n['above_1_us'])} ({found.label})."
     ]
     if n["wake_seen"] and n["wake_us"] > TAKEN * n["below_1_us"]:
         words.append(f"The second thread came {_us(n['wake_us'])} late: in this run, its core was taken by other work.")
     elif n["wake_seen"]:
         words.append(f"Beyond its share of the work, the second thread cost {_us(n['wake_us'])}: the CPU's own launch.")
     else:
-        words.append("What waking the second thread costs is not seen in this run: it is inside the error.")
+        words.append("What waking the second thread costs is not seen in this run: it is smaller than the error.")
     gain = n["far_1_us"] / n["far_2_us"]
     words.append(
         f"At {sizes['far']:,} elements two threads were {significant(gain, 2)} times as fast as one."
-        if gain > 1
+        if gain > SHARED
         else f"At {sizes['far']:,} elements two threads were no faster than one."
     )
-    return Sentence(*words, f"({found.label})")
+    return Sentence(*words)
 
 
 def openmp_table(found: Found) -> Table | None:
@@ -666,6 +678,8 @@ def first_calls(found: Found) -> Sentence:
         if {f"first {name}", f"second {name}"} <= set(took):
             first, second = took[f"first {name}"], took[f"second {name}"]
             words.append(f"{name} took {format_time(first)} the first time and {format_time(second)} the second.")
+            if second >= first:
+                words[-1] += " So this run shows no price of a first call there."
     return Sentence(*words)
 
 

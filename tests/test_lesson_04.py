@@ -187,7 +187,9 @@ def check_waits(m) -> None:
     assert "would wait" not in str(m.waiting(nothing(), calm)[1])
     assert m.waiting(nothing(), calm)[0] == m.WAITING_ANSWERS["none"][1]
     assert [bool(ops) for ops in m.read_outs(lines).values()] == [True] * len(m.ASKING) + [False] * len(m.QUIET)
-    assert len(m.sync_figures(found(launches.hidden_syncs()))) == 2 and m.sync_figures(nothing()) == []
+    without, waited = m.sync_figures(found(launches.hidden_syncs()))
+    assert "without a line" in without.alt and "Steps with loss.item()" in waited.alt and m.sync_figures(nothing()) == []
+    assert LABEL in waited.svg, "whose steps they are stands in the figure"
     rows = m.syncs_table(found(launches.hidden_syncs())).rows
     assert [row["idle"] is None for row in rows] == [True, False, False, False, False, True]
     assert m.judged_lines(lines) == {"device": "cpu", "asking": len(m.ASKING), "asking seen": len(m.ASKING), "quiet seen": 0}

@@ -582,10 +582,12 @@ def sync_figures(found: Found) -> list[Picture]:
     """The same steps without and with a line that waits, as two lanes."""
     if found.value is None:
         return []
-    return [
-        launch_figures.profiled(one, f"Steps with {name}" if name != "none" else "Steps without a line that waits", found.label)
-        for name, one in found.value.get("timelines", {}).items()
-    ]
+    codes = {row["variant"]: row["code"] for row in found.value["rows"]}
+    titles = {
+        name: "Steps without a line that waits" if name == NO_LINE else f"Steps with {code}" for name, code in codes.items()
+    }
+    timelines = found.value.get("timelines", {})
+    return [launch_figures.profiled(one, titles[name], found.label) for name, one in timelines.items()]
 
 
 # ------------------------------------------------------------------------------------------------ deeper

@@ -189,7 +189,9 @@ def check_counts(m) -> None:
     assert "139 of its 9,600" in said and "call and redispatch" in said
     uneven = counts(**{"torch.lerp(a, b, d)": {"call": 100.0, "redispatch": 0.0}})
     assert "6 to 27 more" in str(m.argument(uneven, "", LABEL))
-    assert "That is what was counted" in str(m.layer_hops(counts())) and "inference_mode: call 75." in str(m.layer_hops(counts()))
+    assert "That is what was counted" in str(m.layer_hops(counts())) and "inference_mode (call 75)." in str(
+        m.layer_hops(counts())
+    )
     both = {"call": 75.0, "redispatch": 64.0}
     for wrong in ({"inference_mode": both}, {"no_grad": {"call": 75.0, "redispatch": 0.0}}):
         assert "NOT what was counted" in str(m.layer_hops(counts(**wrong)))

@@ -221,8 +221,8 @@ def check_deeper(m) -> None:
     assert "a has 1 handle more" in said and "a * b lives, 2" in said and "After backward of a * b it is 1" in said
     assert "910 instructions" in said and "counted somewhere" in said  # (11,900 - 9,790) - (11,000 - 9,800)
     said = str(m.host_work(grads.counted()))
-    assert "MLP, batch 1: takes off 30,000 of 250,000, 12 %; MLP, batch 16: takes off 30,000 of 720,000, 4.2 %" in said
-    assert "adds 10,000 of 250,000" in str(m.host_work({**grads.counted(), "MLP, batch 1, no_grad": 260_000.0}))
+    assert "30,000 of 250,000 fewer, 12 % (MLP, batch 1); 30,000 of 720,000 fewer, 4.2 % (MLP, batch 16)." in said
+    assert "10,000 of 250,000 more" in str(m.host_work({**grads.counted(), "MLP, batch 1, no_grad": 260_000.0}))
     assert m.host_work(None) is None and m.host_work({}) is None
     table = m.instructions_table(grads.counted(), "counted somewhere")
     shares = {row["statement"]: row["of"] for row in table.rows}

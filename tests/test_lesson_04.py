@@ -112,6 +112,8 @@ def check_prices(m) -> None:
     share = 100 * race["empty launch"].ns / race["c = a + b"].ns
     assert abs(float(re.search(r"(\d+(?:\.\d+)?) %", said)[1]) - share) <= 0.5 and LABEL in said
     assert f"{race['launch and wait'].ns / race['empty launch'].ns:.1f} times the launch alone" in said
+    assert "by torch's own code" in said
+    assert "by torch's own code" not in str(m.launch_share(found(without(race, "launch by torch")))), "a torch without it"
     assert "Not measured: what a launch costs" in str(m.launch_share(nothing()))
     assert "empty loop" not in m.race_view(floor, "Floor")[0].alt and m.race_view(nothing(), "Floor") == []
 

@@ -131,7 +131,7 @@ def autocast_key(
     if key is None:
         return AUTOCAST_ANSWERS["added"][1], Sentence("No Autocast key is in the set of a plain tensor.")
     where = {moment.when: "excluded" if key in moment.excluded else "let in" for moment in moments}
-    words = [f"Each tensor carries {key}, made under autocast or not.", f"The thread: {_listed(where)} autocast."]
+    words = [f"Each tensor carries {key}, made under autocast or not.", f"In the thread's sets it is {_listed(where)} autocast."]
     if hits:
         without, under = hits["plain"], hits["autocast"]
         words.append(
@@ -567,10 +567,12 @@ def layer_hops(counts: Mapping | None) -> Sentence:
 
     def told(name: str) -> str:
         hop = counts["hop"][name]
-        return f"{name}: {' + '.join(f'{part} {cost:,.0f}' for part, cost in hop.items() if cost)}"
+        return f"{name} ({' + '.join(f'{part} {cost:,.0f}' for part, cost in hop.items() if cost)})"
 
     return Sentence(
-        "A layer is one more hop. " + "; ".join(told(name) for name in ("plain", "no_grad", "inference_mode")) + ".",
+        "A layer is one more hop. In instructions: "
+        + ", ".join(told(name) for name in ("plain", "no_grad", "inference_mode"))
+        + ".",
         "The prediction: inference_mode loses the second hop, and no_grad, a flag, loses none. "
         + ("That is what was counted." if hops_as_predicted(counts) else "That is NOT what was counted."),
     )

@@ -600,9 +600,9 @@ def host_work(counted: Mapping[str, float] | None) -> Sentence | None:
     words = []
     for step in steps:
         whole, less = counted[f"{step}, {GRAD}"], counted[f"{step}, {NO_GRAD}"]
-        way = "takes off" if less <= whole else "adds"
-        words.append(f"{step}: {way} {count(abs(whole - less))} of {count(whole)}, {format_share(abs(whole - less), whole)}")
-    return Sentence(f"In instructions, no_grad, by step of the {MLP}: {'; '.join(words)}.")
+        way, share = "fewer" if less <= whole else "more", format_share(abs(whole - less), whole)
+        words.append(f"{count(abs(whole - less))} of {count(whole)} {way}, {share} ({step})")
+    return Sentence(f"Instructions of a step under no_grad, against one with grad: {'; '.join(words)}.")
 
 
 def instructions_table(counted: Mapping[str, float] | None, label: str) -> Table | Sentence:

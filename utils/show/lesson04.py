@@ -261,12 +261,13 @@ def launch_share(found: Found) -> Sentence:
     race = found.value
     if race is None:
         return not_measured(found, "what a launch costs the host of a GPU")
-    whole, empty, torch_s = (race[name].ns for name in ("c = a + b", "empty launch", "launch by torch"))
+    whole, empty = (race[name].ns for name in ("c = a + b", "empty launch"))
     words = [
         f"One c = a + b took the host {format_ns(whole)}, a launch of an empty kernel {format_ns(empty)}: "
         f"{format_share(empty, whole)} ({found.label}).",
-        f"Launched by torch's own code, it took {format_ns(torch_s)}.",
     ]
+    if "launch by torch" in race.readings:
+        words.append(f"Launched by torch's own code, a kernel took {format_ns(race['launch by torch'])}.")
     if "launch and wait" in race.readings:
         wait = race["launch and wait"].ns
         words.append(
@@ -671,7 +672,7 @@ NOT_FIRST = ("import torch", "second ", "third ", "a + b after")  # steps of the
 def first_calls(found: Found) -> Sentence:
     """The dearest first call, beside the warm price of the same thing where both were taken."""
     if found.value is None:
-        return not_measured(found, "what first calls cost on a GPU")
+        return not_measured(found, "what first calls cost")
     steps = found.value["steps"]
     dearest = max((step for step in steps if not step[0].startswith(NOT_FIRST)), key=lambda step: step[1])
     words = [f"The dearest first call was “{dearest[0]}” with {format_time(dearest[1])} ({found.label})."]

@@ -334,10 +334,14 @@ def sm_clock(found: Found) -> Sentence:
     words = []
     if n.get("smi_untouched_mhz") is not None:
         words.append(f"Before this process used the GPU, nvidia-smi read {_mhz(n['smi_untouched_mhz'])}.")
-    words.append(f"After {significant(n['idle_s'], 2)} s without work the first kernel saw {_mhz(n['first_mhz'])},")
-    words.append(
-        f"later ones {_mhz(n['settled_mhz'])}" + (f", after {significant(n['ramp_ms'], 2)} ms." if n.get("ramp_ms") else ".")
-    )
+    pause = f"After {significant(n['idle_s'], 2)} s without work"
+    if abs(n["first_mhz"] / n["settled_mhz"] - 1) <= CLOCK_NOISE:
+        words.append(
+            f"{pause} the first kernel and later ones saw {_mhz(n['settled_mhz'])}: here, a pause did not slow the clock."
+        )
+    else:
+        ramp = f", after {significant(n['ramp_ms'], 2)} ms" if n.get("ramp_ms") else ""
+        words.append(f"{pause} the first kernel saw {_mhz(n['first_mhz'])}, later ones {_mhz(n['settled_mhz'])}{ramp}.")
     change = n["gemm_mhz"] / n["settled_mhz"] - 1
     side = "lower" if change < 0 else "higher"
     words.append(
@@ -407,7 +411,7 @@ def reads_low(found: Found) -> Sentence:
     rows.sort(key=lambda row: -row["utilisation"])
     words = "; ".join(f"{_called(row)}: {_percent(row['utilisation'])}" for row in rows)
     end = (
-        "All of them are bound by launches. The reading is low where the host leaves holes, and full where it leaves none."
+        "All of them are bound by launches. The more holes the host leaves between kernels, the lower the reading."
         if rows[0]["utilisation"] > 50 > rows[-1]["utilisation"]
         else "All of them are bound by launches, and in this run the reading did not tell them apart."
     )

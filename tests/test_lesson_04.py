@@ -276,7 +276,11 @@ def check_end(m) -> None:
     yours = {row["id"]: row["yours"] for row in both.rows}
     assert yours["C04"] == "1.85 ×" and yours["A14"].startswith("2.1") and yours["A09"] == "not measured"
     kept = m.verdicts({"floor": found(launches.floor())})
-    assert {row["yours"] for row in kept.rows} <= {"not measured", "no number"}, "a recording is nobody's own"
+    assert {row["yours"] for row in kept.rows} == {"not measured"}, "a recording is nobody's own"
+    own = {name: found(part, live=True) for name, part in (("lanes", launches.lanes()), ("utilisation", launches.utilisation()))}
+    yours, full = {row["id"]: row["yours"] for row in m.verdicts(own).rows}, launches.lanes()["slow"]["numbers"]["fills_at"]
+    assert yours["A21"] == f"a call 2.15 µs, its kernel 20.0 µs; queue full at launch {full:,}"
+    assert "one block spins on one SM 100 %" in yours["A32"] and yours["A48"] == "100 % read, on 0.76 % of the SMs"
 
 
 def dispatch(ops: list[str]):
@@ -303,6 +307,7 @@ def test_yours_and_recorded_stand_in_the_verdict_table(monkeypatch):
     table = lesson04.verdicts({"gil_threads": found(launches.gil_threads(1.85), live=True)})
     row = {row["id"]: row for row in table.rows}
     assert row["A14"]["recorded"].startswith("2.1") and row["A14"]["yours"] == "not measured"
+    assert row["A21"]["recorded"] == row["A21"]["yours"] == "not measured", "this recording has no lanes"
     assert row["C04"]["yours"] == "1.85 ×" and any("NVIDIA H200" in note for note in table.notes)
 
 

@@ -379,6 +379,7 @@ WORKLOADS = {
     "gemm": "large matrix products",
 }
 NOT_BOUND = ("idle", "one_sm", "gemm")  # workloads that no launch holds up
+STREAMS = ("one_sm", "tiny", "eager")  # workloads that a claim about utilisation speaks of
 
 
 def _loads(found: Found) -> dict[str, Mapping]:
@@ -794,6 +795,11 @@ def verdicts(found: Mapping[str, Found]) -> Table:
     tables = {d: ledger.verdict_table("launch", yours=studies.live("launch", d, where, live)) for d in ("cuda", "cpu")}
     by_id = {d: {row["id"]: row for row in rows} for d, rows in tables.items()}
     rows = [by_id[(claim.metric or {}).get("device", "cuda")][claim.id] for claim in ledger.claims("launch")]
+    kept = studies.best("launch", "cuda")
+    here, there = _evidence(live), _evidence({} if kept is None else kept.parts)
+    rows = [
+        {**row, "yours": here.get(row["id"], row["yours"]), "recorded": there.get(row["id"], row["recorded"])} for row in rows
+    ]
     best = [study.label() for device in ("cuda", "cpu") if (study := studies.best("launch", device)) is not None]
     columns = {
         "id": "claim",
@@ -805,6 +811,24 @@ def verdicts(found: Mapping[str, Found]) -> Table:
         "sentence": "because",
     }
     return Table(rows, columns, "Claims and verdicts", best or ["Recorded: nothing yet"])
+
+
+def _evidence(parts: Mapping[str, Race | dict]) -> dict[str, str]:
+    """A few words of what the parts show of the claims that have no figure; "not measured" where a part is missing."""
+    words = dict.fromkeys(("A21", "A32", "A48"), "not measured")
+    if lanes := parts.get("lanes"):
+        n = lanes["slow"]["numbers"]
+        full = "the queue never full" if n["fills_at"] is None else f"queue full at launch {n['fills_at']:,}"
+        words["A21"] = f"a call {_us(n['host_ahead_us'])}, its kernel {_us(n['kernel_us'])}; {full}"
+    read = {row["workload"]: row for row in parts.get("utilisation", {}).get("rows", ()) if row["utilisation"] is not None}
+    if read:
+        words["A32"] = "; ".join(
+            f"{_called(row)} {_percent(row['utilisation'])}" for name, row in read.items() if name in STREAMS
+        )
+    if "one_sm" in read:
+        share = format_share(read["one_sm"]["sms_used"], parts["utilisation"]["sms"])
+        words["A48"] = f"{_percent(read['one_sm']['utilisation'])} read, on {share} of the SMs"
+    return words
 
 
 TRANSFER_LAUNCHES, TRANSFER_KERNEL_US = 200, 3.0

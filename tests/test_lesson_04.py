@@ -227,7 +227,10 @@ def check_deeper(m) -> None:
     assert "no price of a first call" not in said
     table = m.first_table(found(launches.first_calls()))
     assert "eager" in table.columns and m.first_table(nothing()) is None
-    assert "eager" not in m.first_table(found({**launches.first_calls(), "eager": []})).columns
+    alone = m.first_table(
+        found({**launches.first_calls(), "eager": [], "why": "not with everything loaded", "notes": ["one thread"]})
+    )
+    assert "eager" not in alone.columns and list(alone.notes[1:]) == ["one thread", "not with everything loaded"]
 
 
 def check_judged(m) -> None:

@@ -704,7 +704,8 @@ def first_table(found: Found) -> Table | None:
         "took": "took",
         **({"eager": "all code loaded at the start"} if "eager" in rows[0] else {}),
     }
-    return Table(rows, columns, "First calls of a fresh process", [found.label])
+    notes = [found.label, *found.value.get("notes", ()), *([found.value["why"]] if found.value.get("why") else [])]
+    return Table(rows, columns, "First calls of a fresh process", notes)
 
 
 # ------------------------------------------------------------------------------------------------ the numbers that are judged

@@ -34,7 +34,7 @@ from utils.model import devices
 from utils.model.studies import plain
 from utils.show import progress
 
-WITHIN, TRACED, SETTLED, TRIES = 0.97, 0.15, 0.02, 3
+WITHIN, TRACED, SETTLED, TRIES = 0.97, 0.15, 0.02, 2
 SWEEP = {"cpu": (256, 512, 768, 1024, 1280, 1536, 2048), "cuda": (2048, 3072, 4096, 6144, 8192, 12_288, 16_384)}
 GRIDS = (4, 8, 16, 32)  # blocks an SM
 
@@ -61,7 +61,7 @@ def streams(device: str) -> tuple[dict, list[str]]:
     mine = {name for name in nbytes if room._kind(name) in ("copy", "add")}
     wide_calls, wide_own, wide_bytes = (_gpu_sweep if device == "cuda" else _cpu_sweep)(a, b, c)
     found = settled(
-        lambda bar: race(device, calls | wide_calls, arms=own | wide_own, blocks=40, at_most_s=30, progress=bar), "streams"
+        lambda bar: race(device, calls | wide_calls, arms=own | wide_own, blocks=20, at_most_s=12, progress=bar), "streams"
     )
     rates = {name: (count / found[name].ns, name in mine) for name, count in (nbytes | wide_bytes).items()}
     return rates, [*notes, f"A/A error {found.aa_error:.1%}", f"buffers of {size / MIB:g} MiB"], found.aa_error
@@ -79,7 +79,7 @@ def settled(measure: Callable, what: str):
 
 
 def _cpu_sweep(a, b, c) -> tuple[dict, dict, dict]:
-    """Streams that read and write, over half and a quarter of the buffers, on every number of threads."""
+    """Streams that read and write, over half of the buffers too, on every number of threads."""
     try:
         from utils.measure.cpu_loops import KINDS, WHOLE, loops
 
@@ -87,7 +87,7 @@ def _cpu_sweep(a, b, c) -> tuple[dict, dict, dict]:
     except Exception:  # without a compiler there is nothing to sweep
         return {}, {}, {}
     own, nbytes = {}, {}
-    for part in (1, 2, 4):
+    for part in (1, 2):
         for many in range(1, threads() + 1):
             if (part, many) == (1, threads()):
                 continue  # the room's own
@@ -159,7 +159,7 @@ def judge_products(device: str, bars: Bars) -> dict:
         )
     )
     print("; ".join([*found["notes"], *found["missing"].values()]), end="\n\n")
-    resolved, lesson = found["race"].aa_error <= SETTLED, shapes(device, QUICK[device])
+    resolved, lesson = found["race"].aa_error <= SETTLED, shapes(QUICK[device])
     sheet = sheet_of(device)
     for dtype, best in found["best"].items():
         quick = [r["tflops"] for r in found["rows"] if r["dtype"] == dtype and (r["m"], r["n"], r["k"]) in lesson]

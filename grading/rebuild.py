@@ -2,7 +2,7 @@
 
 A learner's file decides nothing but its answers. Points, roles, tests and locked cells are the source's again; lost tests are put
 back where they belong; of copied cells the last counts, as in nbgrader. In front of each test the lab's imports run again, so
-that a name redefined by accident, or `strict` by intent, does not decide either.
+that a name redefined by accident, Python's own among them, or `strict` by intent, does not decide either.
 """
 
 from __future__ import annotations
@@ -12,6 +12,9 @@ import copy
 from utils.labs import cells
 
 STRICT_AGAIN = "import importlib\n\nimportlib.reload(importlib.import_module('utils.labs.strict'))\n"
+BUILTINS_AGAIN = (  # `len = 3` in an answer would fail every test that counts, `all = …` would pass some
+    "import builtins\n\n[builtins.globals().pop(name, None) for name in builtins.dir(builtins) if name[0] != '_']\n"
+)
 BEFORE_A_TEST = "before_a_test"  # the id under which nothing in a lab may go
 
 
@@ -79,8 +82,10 @@ def _put_back(there: list[dict], wanted: dict[str, dict]) -> None:
 
 
 def _imports_again(there: list[dict], wanted: dict[str, dict]) -> list[dict]:
-    """The cells with one more in front of each test: `strict` as it is in its file, and the lab's imports."""
-    again = STRICT_AGAIN + "\n".join(cells.source(cell) for cell_id, cell in wanted.items() if cell_id == "imports")
+    """The cells with one more in front of each test: Python's own names, `strict` as it is in its file, and the lab's imports."""
+    again = (
+        BUILTINS_AGAIN + STRICT_AGAIN + "\n".join(cells.source(cell) for cell_id, cell in wanted.items() if cell_id == "imports")
+    )
     out = []
     for cell in there:
         known = cells.known({"cells": [cell]})

@@ -112,6 +112,7 @@ def rules() -> dict:
         "silently_wrong": 1.0,
         "inference": {"t + g": "", "t * g": REFUSED, "t.add_(1)": "Inplace update is not allowed.You can make a clone"},
         "inference_node": "AddBackward0",
+        "views_tracked": {"a view": True, "a view under no_grad": True, "a view of an inference tensor": False},
         "accumulator_lives": {KEPT: True, DROPPED: False, HELD: True},
     }
 
@@ -156,6 +157,9 @@ def compiled(after: int = 1, eager: int = 5) -> dict:
 def counted() -> dict[str, float]:
     totals = {"a + b": (11_000.0, 9_800.0, 7_900.0), "a * b": (11_900.0, 9_790.0, 7_800.0)}
     found = {f"{op}, {mode}": n for op, each in totals.items() for mode, n in zip((GRAD, NO_GRAD, INFERENCE), each, strict=True)}
+    steps = {1: (250_000.0, 220_000.0, 218_000.0), 16: (720_000.0, 690_000.0, 688_000.0)}
+    for n, each in steps.items():
+        found |= {f"MLP, batch {n}, {mode}": total for mode, total in zip((GRAD, NO_GRAD, INFERENCE), each, strict=True)}
     return {**found, f"a + b, {DROPPED}": 16_000.0}
 
 

@@ -238,6 +238,7 @@ def test_where_an_inference_tensor_is_refused():
     refused = {one.code: bool(one.refused) for one in inference_tensors.cases()}
     assert [code for code, no in refused.items() if no] == ["t * g", "t.add_(1)", "t._version", "t.requires_grad_()"]
     assert inference_tensors.node_of_the_add() == "AddBackward0"
+    assert inference_tensors.views_are_tracked() == grads.rules()["views_tracked"]
 
 
 def test_a_product_adds_handles_and_backward_takes_them_away(monkeypatch):
@@ -409,13 +410,17 @@ def test_the_timed_parts_are_races(monkeypatch):
 
 # ------------------------------------------------------------------------------------------------ seams
 
+# As text: these names are taken away here, and used in seams.py only.
+MODE, VERSION, USE_COUNT = "torch.utils._python_dispatch.TorchDispatchMode", "torch.Tensor._version", "torch.Tensor._use_count"
+AOT = "torch._dynamo.backends.common.aot_autograd"
+
 
 def test_the_dispatch_mode_sees_backward_and_is_missed_in_words(monkeypatch):
     ops = []
     with seams.watching_ops(lambda op, given, results: ops.append(op)):
         leaf(2).exp().sum().backward()
     assert "aten::exp" in ops and "aten::mul.Tensor" in ops
-    monkeypatch.setattr("torch.utils._python_dispatch.TorchDispatchMode", object)
+    monkeypatch.setattr(MODE, object)
     assert not seams.has_dispatch_mode()
     with pytest.raises(RuntimeError, match="cannot be watched"):
         seams.watching_ops(lambda op, given, results: None)
@@ -445,17 +450,25 @@ def test_versions_and_counts_are_read_or_missed_in_words(monkeypatch):
     assert seams.has_version() and seams.has_use_count()
     t = torch.randn(2)
     assert seams.version(t.add_(1)) == 1 and seams.use_count(t) == 1
-    monkeypatch.setattr("torch.Tensor._version", None)
+    monkeypatch.setattr(VERSION, None)
     assert not seams.has_version()
     with pytest.raises(RuntimeError, match="cannot be read"):
         seams.version(t)
-    monkeypatch.setattr("torch.Tensor._use_count", None)
+    monkeypatch.setattr(USE_COUNT, None)
     assert not seams.has_use_count() and seams.use_count(t) is None
+
+
+def test_a_view_knows_its_base_or_nothing_is_told(monkeypatch):
+    t = torch.randn(4)
+    assert seams.has_base() and seams.knows_base(t[:2]) is True and seams.knows_base(t) is False
+    assert seams.knows_base(object()) is None
+    monkeypatch.setattr(seams, "knows_base", lambda tensor: None)
+    assert not seams.has_base()
 
 
 def test_without_aotautograds_front_door_the_backend_is_a_name(monkeypatch):
     assert seams.has_aot_backend()
-    monkeypatch.setattr("torch._dynamo.backends.common.aot_autograd", None)
+    monkeypatch.setattr(AOT, None)
     assert not seams.has_aot_backend() and seams.aot_backend({}) == "aot_eager"
 
 

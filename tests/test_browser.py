@@ -11,9 +11,11 @@ import pytest
 
 from tests.browser import lab
 from tests.conftest import REPO, require
+from tools import canonical
 from tools.gates import copy_tree
 
 FIRST, TRACE = "notebooks/00_start_here.ipynb", "notebooks/01_one_add.ipynb"
+KEYS, QUEUE = "notebooks/02_dispatcher.ipynb", "notebooks/04_launch.ipynb"
 WITH_FIGURE = {FIRST: 0, TRACE: 3}  # which of a lesson's predictions opens a figure
 LAB = "labs/lab01_stopwatch/lab01_stopwatch.ipynb"
 
@@ -100,6 +102,67 @@ def test_twenty_moves_of_a_slider_leave_one_figure(notebook):
     notebook.wait_done()
     assert area.locator("img").count() == 1
     assert notebook.problems() == []
+
+
+def test_the_steps_to_the_first_key_redraw_one_figure(jupyterlab):
+    """Lesson 02's explorer: the slider by keyboard, then each list; one figure stays, and it says what was chosen."""
+    server, browser, root = jupyterlab
+    lesson = canonical.loads((root / KEYS).read_text(encoding="utf-8"))
+    lesson.cells = [cell for cell in lesson.cells if cell.id in ("setup", "imports", "explore")]
+    assert len(lesson.cells) == 3
+    lesson.cells[-1].source = 'device = "cpu"\n' + lesson.cells[-1].source
+    name = "notebooks/steps.ipynb"
+    (root / name).write_text(canonical.dumps(lesson), encoding="utf-8")
+    with server.open(browser, name) as opened:
+        opened.run_all()
+        area = opened.page.locator(f"{opened.CODE} .jp-Cell-outputArea").filter(has=opened.page.get_by_role("slider")).first
+        handle = area.get_by_role("slider").first
+        handle.scroll_into_view_if_needed()
+        handle.focus()
+        for words in ("includes", "excludes", "falls through"):
+            opened.page.keyboard.press("ArrowRight")
+            area.locator(f"img[alt*='{words}']").wait_for(timeout=20_000)
+            assert area.locator("img").count() == 1
+        for at, chosen in enumerate(("x @ w", "inference_mode", "made in inference_mode")):
+            area.locator("select").nth(at).select_option(label=chosen)
+            area.locator(f"img[alt*='{chosen}']").wait_for(timeout=20_000)
+            assert area.locator("img").count() == 1
+        opened.wait_done()
+        assert opened.problems() == []
+
+
+def test_the_simulated_queues_sliders_redraw_one_labelled_figure(jupyterlab):
+    """Lesson 04's sliders, by keyboard: each of the five changes the one figure, which says that it is simulated.
+
+    Of the lesson's cells only those that the sliders need: they measure nothing, and the others would take half a minute.
+    """
+    server, browser, root = jupyterlab
+    lesson = canonical.loads((root / QUEUE).read_text(encoding="utf-8"))
+    lesson.cells = [cell for cell in lesson.cells if cell.id in ("setup", "imports", "explorer")]
+    assert len(lesson.cells) == 3
+    name = "notebooks/sliders.ipynb"
+    (root / name).write_text(canonical.dumps(lesson), encoding="utf-8")
+    with server.open(browser, name) as opened:
+        opened.run_all()
+        area = opened.page.locator(f"{opened.CODE} .jp-Cell-outputArea").filter(has=opened.page.get_by_role("slider")).first
+        handles = area.get_by_role("slider")
+        assert handles.count() == 5
+        handles.first.scroll_into_view_if_needed()
+        # a kernel longer than its launch comes first: without one, gap and places show nothing
+        for at, key, times in ((1, "ArrowRight", 20), (2, "End", 1), (3, "Home", 1), (4, "End", 1), (0, "End", 1)):
+            before = area.locator("img").first.get_attribute("alt")
+            handles.nth(at).focus()
+            for _ in range(times):
+                opened.page.keyboard.press(key)
+            opened.page.wait_for_function(
+                "([area, before]) => area.querySelector('img') && area.querySelector('img').alt !== before",
+                arg=[area.element_handle(), before],
+                timeout=20_000,
+            )
+            opened.wait_done()
+            assert area.locator("img").count() == 1 and area.locator("table").count() == 1
+            assert "simulated queue" in area.locator("img").first.get_attribute("alt")
+        assert opened.problems() == []
 
 
 def test_a_solved_lab_counts_its_points_and_names_its_file(jupyterlab):

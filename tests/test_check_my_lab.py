@@ -137,7 +137,7 @@ def test_damage_in_the_file_is_named(session, tmp_path, change, words):
 def test_an_unsaved_answer_is_seen(session, tmp_path):
     def answer(nb):
         first(nb, lambda known: known.solution and known.kind == "code")["source"] = (
-            "def timed(machine, call, n):\n    return 1.0"
+            "\ndef timed(machine, call, n):\n    return 1.0"  # the session's list of cells is without the empty line
         )
 
     notebook(tmp_path / "mine.ipynb", answer)

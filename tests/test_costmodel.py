@@ -126,6 +126,38 @@ def test_a_shallow_queue_makes_the_host_wait_and_the_step_of_a_long_chain_no_lon
     assert queue([Op(4, 6, 2)] * 50).bound == "host"
 
 
+def test_a_queue_shorter_than_a_step_slows_every_step():
+    """A long kernel and many short ones: with room for all, the host works ahead while the long one runs; with room for 5 it
+    cannot, and most of the launches come after it, at the host's pace."""
+    ops = [Op(0, 4, 100), *[Op(0, 4, 1)] * 20]
+    assert per_step(ops) == pytest.approx(120)
+    assert per_step(ops, depth=5) == pytest.approx(queue(ops * 40, depth=5).wall_us / 40, rel=0.02)
+    assert per_step(ops, depth=5) > 160
+
+
+def test_the_last_op_of_a_step_may_have_no_kernel_or_a_sync():
+    assert per_step([Op(1, 1, 10), Op(1)]) == pytest.approx(10)
+    assert per_step([Op(1, 1, 10), Op(1, 1, 3, sync=True)], sync_us=5.0) == pytest.approx(2 + 10 + 3 + 5)
+    assert per_step([Op(3), Op(2)]) == pytest.approx(5)
+
+
+def test_waiting_for_places_counts_as_waiting_for_the_device():
+    played = queue([*[Op(1, 1, 50)] * 4, Op(30, 0, 1), Op(30, 0, 1)], depth=1)
+    assert played.full_us > played.idle_us > played.wall_us - played.host_us and played.bound == "device"
+
+
+def test_a_machine_plays_with_its_own_gap_depth_and_sync():
+    ops = [Op(1, 1, 9), *[Op(1, 1, 5)] * 9, Op(1, 1, 2, sync=True)]
+    for changed in ({"gap_us": 1.5}, {"depth": 2}, {"sync_us": 4.0}):
+        assert Prices(**changed).play(ops) == queue(ops, **changed) != queue(ops)
+
+
+def test_an_op_takes_its_bytes_or_the_time_that_is_given():
+    prices = Prices(3, 2, gbps=1_000, start_us=1.5)
+    assert prices.op(4e6, "add", sync=True) == Op(3, 2, 5.5, True, "add")
+    assert prices.op(4e6, device_us=80.0).device_us == 80.0
+
+
 def test_a_sync_in_the_middle_costs_what_had_been_hidden():
     chain = [Op(4, 6, 9)] * 40
     every = [Op(4, 6, 9, sync=True)] * 40
@@ -174,6 +206,8 @@ def test_what_cannot_be_is_refused():
         Prices(gbps=0)
     with pytest.raises(ValueError):
         per_step([Op(1)], steps=0)
+    with pytest.raises(ValueError):
+        per_step([Op(1)], warm=0)
     with pytest.raises(ValueError, match="captured"):
         captured([Op(1, 1, 1, sync=True), Op(1, 1, 1)], 3.0)
 

@@ -296,3 +296,13 @@ def test_the_table_shows_what_waits_and_what_was_put_right(tmp_path):
     text = grade.table(grade.Graded(tmp_path / "x.ipynb", LAB, scores, Damage(lost=("b",))))
     assert "total 2 of 6, 3 of them still to be graded by hand" in text
     assert "by hand" in text and "too short" in text and "put right before grading: b: lost" in text
+
+
+@pytest.mark.parametrize("lab", LABS)
+def test_a_builtin_that_an_answer_redefines_decides_nothing(lab):
+    source = cells.read(course.source(lab))
+    nb = copy.deepcopy(source)
+    answer = next(c for c in nb["cells"] if (k := cells.known({"cells": [c]})) and k[0].solution and c["cell_type"] == "code")
+    wanted = total(fast.grade(rebuilt(nb, source)))
+    answer["source"] = cells.source(answer) + "\nlen = sum = sorted = zip = all = any = type = range = 3\n"
+    assert total(fast.grade(rebuilt(nb, source))) == wanted > 0

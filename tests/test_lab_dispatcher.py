@@ -188,13 +188,13 @@ def test_the_layers_of_the_lab_stack():
     lab = solved("key_sets", "thread_state", "guards", "table", "calls", "layers", "my_layers", "my_cast", "my_stack")
     add, mm = lab["made"]("add", float.__add__), lab["made"]("mm", float.__mul__)
     row, every, mode = lab["row"], (bits("Python"), 0), (bits("Python"),)
-    assert row("", add) == {"state": "", "op": "add", "value": 5.0, "dtype": "float32", "grad_fn": "addBackward", "logged": "[]"}
+    assert row("", add) == {"state": "", "op": "add", "value": 5.0, "dtype": "float32", "node": "addBackward", "log": "[]"}
     for op, dtype in ((add, "float32"), (mm, "bfloat16")):
         got = row("", op, *every)
-        assert (got["dtype"], got["grad_fn"], got["logged"]) == (dtype, f"{op.name}Backward", f"['{op.name}']")
-        assert row("", op, 0, lab["INFERENCE"])["grad_fn"] == "none"
+        assert (got["dtype"], got["node"], got["log"]) == (dtype, f"{op.name}Backward", f"['{op.name}']")
+        assert row("", op, 0, lab["INFERENCE"])["node"] == "none"
         assert row("", op, *mode)["dtype"] == "float32"
-    assert (lab["tls"].include, lab["tls"].exclude) == (0, 0)
+    assert (lab["thread"].include, lab["thread"].exclude) == (0, 0)
 
 
 CONSTANTS = ["None", "0", "1", "True", "()", "(0, None)", "[]", "FALLTHROUGH", "nullcontext()", "right"]

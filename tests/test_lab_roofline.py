@@ -16,11 +16,11 @@ from utils import paths
 from utils.labs import cells, roofline_real
 from utils.labs.learner import NOBODY, name_of, seed_of
 from utils.labs.roofline import SIZES, bench
-from utils.model import devices, recordings
+from utils.model import devices, recordings, studies
 from utils.model.readings import quantile
 
 LAB = "lab05_roofline"
-NAMES = [NOBODY, "Ada", "Straße 7", "", "  ", "数", "x" * 500, "0", *(f"reader {i}" for i in range(32))]
+NAMES = [NOBODY, "Ada", "Straße 7", "", "  ", "数", "x" * 500, "0", *(f"reader {i}" for i in range(16))]
 TENSORS = {"sum": 1, "copy": 2, "add": 3}
 
 
@@ -130,6 +130,24 @@ def test_products_datasheet_and_step_of_a_bench(name):
     assert {t.dtype for op in own.ops for t in op.arguments.get("inputs", ())} <= set(SIZES)
 
 
+def test_the_model_answer_quotes_the_bench_of_its_name():
+    source = {cell["id"]: cells.source(cell) for cell in cells.read(course.source(LAB))["cells"]}
+    assert 'return "Ada"' in source["my_name"]
+    own = bench("Ada")
+    (tail,) = [work for work in own.works if work.name in source["card_written"]]
+    peaks = own.machine.tera["fp32"], own.machine.tera["bf16"], own.machine.issue
+    ridge, far, issue = (tera * 1e3 / own.machine.gbps["memory"] for tera in peaks)
+    figures = [
+        f"{ridge:.1f}",
+        f"{far:.0f}",
+        f"{tail.flops / tail.nbytes:.1f}",
+        f"{tail.instructions / tail.nbytes:.1f}",
+        f"{issue:.1f}",
+    ]
+    assert [figure for figure in figures if figure not in source["written_answer"]] == []
+    assert len(source["written_answer"].replace("###", "").split()) <= 120 + 4, "it keeps the limit of its own card"
+
+
 # ------------------------------------------------------------------------------------------------ real numbers
 
 
@@ -154,10 +172,32 @@ def test_recorded_adds_are_those_of_the_recordings(monkeypatch):
     assert roofline_real.recorded_adds() == []
 
 
+def made_study(**parts) -> studies.Study:
+    where = recordings.load(recordings.available()[0]).where
+    return studies.Study("ridge_point", "cpu", "2030-01-01T00:00:00+00:00", where, parts, {})
+
+
+def test_recorded_machines_are_those_of_the_lessons_study(monkeypatch):
+    row = {"title": "add", "roof": "vector_fp32", "flops": 10, "bytes": 120, "ns": 50.0}
+    ops = {"rows": [row, {**row, "title": "no roof", "roof": None}], "roofs": {"gbps": 4.0, "vector_fp32": 0.2}}
+    numbers = {"gbps": 4.0, "vector_fp32": 0.2, "issue": 0.1, "gemm_fp64": 9.0}
+    found = {"whole": made_study(ops=ops, peaks={"numbers": numbers}), "without": made_study()}
+    monkeypatch.setattr(studies, "available", lambda name, folder=None: list(found))
+    monkeypatch.setattr(studies, "load", lambda name, stem, folder=None: found[stem])
+    ((label, (peaks, gbps)),) = roofline_real.recorded_peaks().items()
+    assert label.startswith("recorded") and gbps == {"memory": 4.0}
+    assert {peak.engine: peak.tera for peak in peaks} == {"fp32": 0.2, "issue": 0.1} and not any(p.sparse for p in peaks)
+    ((_, work, machine, us),) = roofline_real.recorded_ops()
+    assert (work.name, work.flops, work.nbytes, work.instructions, us) == ("add", 10, 120, 0, 0.05)
+    assert machine.tera[work.engine] == 0.2 and machine.gbps[work.level] == 4.0
+
+
+def test_without_the_study_there_is_nothing_to_show(tmp_path):
+    assert roofline_real.recorded_peaks(tmp_path) == {} and roofline_real.recorded_ops(tmp_path) == []
+
+
 def test_grading_needs_no_torch():
-    code = (
-        "import sys, utils.labs.roofline, utils.labs.roofline_real as real; real.recorded_adds(); print('torch' in sys.modules)"
-    )
+    code = "import sys, utils.labs.roofline_real as r; r.recorded_adds(); r.recorded_ops(); print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], cwd=paths.REPO, capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.strip() == "False"
 

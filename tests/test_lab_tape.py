@@ -14,8 +14,8 @@ from grading.rebuild import rebuilt
 from grading.score import lost
 from tests.conftest import REPO
 from utils.labs import cells
-from utils.labs.tape import Grad, Graph, Node, Tensor, chain, ladder, numbers, random_graph, tensors
-from utils.labs.tape_expressions import INPUTS, NODES, OPS, apart, expression, gradient
+from utils.labs.tape import Grad, Graph, Node, Tensor, chain, ladder, nested, numbers, random_graph, tensors
+from utils.labs.tape_expressions import NODES, OPS, apart, expression, gradient
 from utils.labs.tape_whole import Tape
 
 LAB = "lab04_tape"
@@ -74,7 +74,7 @@ def test_expressions_hold_what_a_walk_can_get_wrong():
 @pytest.mark.parametrize("op", OPS)
 def test_single_gradients_are_torch_s(op):
     torch = pytest.importorskip("torch")
-    *arrays, grad = (t.data for t in tensors(*[(3, 3)] * (INPUTS[op] + 1), seed=5))
+    *arrays, grad = (t.data for t in tensors(*[(3, 3)] * (OPS[op].__code__.co_argcount + 1), seed=5))
     if op == "tanh":
         arrays[0] /= 10.0
     leaves = [torch.tensor(array, requires_grad=True) for array in arrays]
@@ -389,3 +389,27 @@ def test_no_test_hangs_on_another_answer():
     for answer, tests in below.items():
         unwritten = "\n".join(f"def {name}(*a, **k): raise NotImplementedError" for name in NAMES[answer])
         assert lost(answered({answer: unwritten})) == tests
+
+
+def test_nested_counts_the_calls_that_are_open_at_once():
+    def down(n: int) -> None:
+        if n:
+            down(n - 1)
+
+    depths = [nested(lambda n=n: down(n)) for n in (0, 7, 200)]
+    assert [depth - depths[0] for depth in depths] == [0, 7, 200]
+    side_by_side = nested(lambda: [down(1) for _ in range(50)])
+    assert side_by_side <= nested(lambda: down(1)) + 1  # a comprehension is a call of its own before Python 3.12
+
+
+def test_nested_hands_errors_on_and_leaves_the_profiler_as_it_was():
+    def watch(*_what) -> None:
+        pass
+
+    sys.setprofile(watch)
+    try:
+        with pytest.raises(ZeroDivisionError):
+            nested(lambda: 1 / 0)
+        assert sys.getprofile() is watch
+    finally:
+        sys.setprofile(None)

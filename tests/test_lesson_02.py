@@ -12,124 +12,32 @@ from dataclasses import replace
 import pytest
 
 from tests.broken import broken
-from tests.factories import make_race, make_receipt
+from tests.factories import make_receipt
 from tests.lesson_pages import code_cells, notebook
-from tests.traces import key_sets
-from utils.measure import dispatcher
-from utils.measure.dispatcher import Lookup
-from utils.measure.key_sets import Registration, TableRow, ThreadSets
-from utils.measure.layers import MODE, SUBCLASS, Compiled, Result, Stack
+from tests.lookups import (
+    BOTH,
+    PRIORITY,
+    REGISTERED,
+    ROWS,
+    blind,
+    compiled,
+    counts,
+    four,
+    inference,
+    looked,
+    looked_up,
+    moments,
+    race,
+    samples,
+    stack,
+)
+from utils.measure.key_sets import TableRow
+from utils.measure.layers import MODE, SUBCLASS
 from utils.measure.other_layers import Seen
-from utils.measure.witness import Sight
 from utils.model import expected, ledger
 from utils.show import key_figures, lesson02
 
-BOTH = ("CPU", "ADInplaceOrView", "AutogradCPU", "AutocastCPU")
-PRIORITY = ("CPU", "BackendSelect", "Python", "ADInplaceOrView", "AutogradCPU", "AutocastCPU", "PythonTLSSnapshot")
 LABEL = "recorded · A CPU, 2 cores · torch 2.13.0 · 2026-11-30"
-
-
-# ------------------------------------------------------------------------------------------------ made-up findings
-
-
-def samples(**changes) -> dict:
-    held = dict.fromkeys((*lesson02.DTYPES, "requires grad"), BOTH)
-    return {**held, "sparse": ("SparseCPU", *BOTH[1:]), "meta": ("Meta",), "made in inference_mode": ("CPU",), **changes}
-
-
-def moments(inside_excludes=(), first="AutogradCPU", after=("AutocastCPU",)) -> tuple[ThreadSets, ...]:
-    before = ThreadSets("before", ("BackendSelect",), ("AutocastCPU",), "AutogradCPU")
-    inside = ThreadSets("inside", ("BackendSelect",), tuple(inside_excludes), first)
-    return before, inside, ThreadSets("after", ("BackendSelect",), tuple(after), "AutogradCPU")
-
-
-def looked_up(state="plain", highest="AutogradCPU", ran=None, missing="", expression="a + b", **sets) -> Lookup:
-    keys = key_sets(highest, priority=PRIORITY, **sets)
-    derived = tuple(reversed(keys.final))
-    return Lookup(
-        expression, "aten::add.Tensor", state, keys, derived, () if missing else derived if ran is None else ran, missing
-    )
-
-
-def inference(**changes) -> Lookup:
-    sets = {"with_thread": ("CPU", "ADInplaceOrView"), "masked": ("ADInplaceOrView",), "final": ("CPU",)}
-    return looked_up("inference_mode", **{"highest": "CPU", **sets, **changes})
-
-
-def blind(state="plain") -> Lookup:
-    return Lookup("a + b", "aten::add.Tensor", state, None, (), (), "torch 9.0 no longer has the table")
-
-
-def looked() -> dict[str, Lookup]:
-    return {"plain": looked_up(), "no_grad": looked_up("no_grad"), "inference_mode": inference()}
-
-
-def stack(*keys: str, expression="a + b", dtype="float32", same=True, missing="") -> Stack:
-    sights = tuple(Sight(key, "add.Tensor", ("Tagged float32", "float32")) for key in keys)
-    return Stack(expression, ("autocast", MODE), sights, Result("Tagged", dtype, "AddBackward0", same), missing)
-
-
-def four() -> tuple[Stack, Stack, Stack]:
-    add = stack("AutogradCPU", MODE, SUBCLASS, "CPU")
-    product = stack("AutocastCPU", "AutogradCPU", MODE, SUBCLASS, "CPU", expression="x @ w", dtype="bfloat16")
-    return add, product, add
-
-
-def compiled(while_compiling=16, per_call=0, node="CompiledFunctionBackward", same=True, outside="AddBackward0") -> Compiled:
-    def sights(n):
-        return tuple(Sight(SUBCLASS, "mm", ("Tagged float32", "FakeTensor float32")) for _ in range(n))
-
-    return Compiled(
-        expressions=("a + b", "x @ w"),
-        seconds=1.0,
-        while_compiling=sights(while_compiling),
-        per_call=sights(per_call),
-        graph=("add.Tensor", "_to_copy", "mm"),
-        inside=(Sight(MODE, "mm", ("bfloat16",)),) * 3,
-        outside=(Sight(MODE, "mm", ("bfloat16",)),) * 5,
-        node_outside=outside,
-        results=(Result("Tagged", "float32", node, True), Result("Tagged", "bfloat16", node, same)),
-    )
-
-
-def race(**changes):
-    prices = {
-        "plain": 1000.0,
-        "no_grad": 1000.0,
-        "inference_mode": 800.0,
-        "autocast": 1001.0,
-        "product": 1400.0,
-        "product, autocast": 3400.0,
-        "subclass without code": 5000.0,
-        "dispatch mode": 4500.0,
-        "meta": 80000.0,
-    }
-    return make_race(prices={**prices, **changes}, seed=3)
-
-
-def counts(**changes) -> dict:
-    total = {"plain": 9600.0, "no_grad": 9605.0, "inference_mode": 8000.0, "dispatch mode": 35000.0, "product": 11800.0}
-    hop = {name: {"call": 75.0, "redispatch": 64.0} for name in ("plain", "no_grad")}
-    hop["inference_mode"] = {"call": 75.0, "redispatch": 0.0}
-    hop |= {code: {"call": 61.0 + 6 * n, "redispatch": 60.0} for code, n in dispatcher.TENSORS.items()}
-    return {"total": total, "hop": {**hop, **changes}}
-
-
-ROWS = (
-    TableRow("CPU", "kernel", "RegisterCPU_0.cpp:1", False),
-    TableRow("CUDA", "default backend kernel", "Composite_0.cpp:1", False),
-    TableRow("HIP", "default backend kernel", "Composite_0.cpp:1", False),
-    TableRow("Meta", "kernel", "_meta_registrations.py:5", False),
-    TableRow("ADInplaceOrView", "backend fallback", "Fallback.cpp:1", True),
-    TableRow("AutogradCPU", "autograd kernel", "VariableType_2.cpp:1", False),
-    TableRow("AutocastCPU", "backend fallback", "autocast_mode.cpp:1", True),
-    TableRow("Tracer", "math kernel", "Trace.cpp:1", False),
-)
-REGISTERED = (
-    Registration("CPU", False, True, "RegisterCPU_0.cpp:1"),
-    Registration("Meta", False, False, "RegisterMeta_0.cpp:9"),
-    Registration("Autograd", True, True, "VariableType_2.cpp:1"),
-)
 
 
 # ------------------------------------------------------------------------------------------------ the sentences
@@ -158,9 +66,11 @@ def check_carried(m) -> None:
         assert right == m.DTYPE_ANSWERS[key][1]
         assert ("one and the same key set" in str(said)) == (key == "one")
     said = str(m.dtype_keys(samples(), hits)[1])
-    assert "Another set has: sparse, meta, made in inference_mode." in said and "same set has also: requires grad" in said
+    assert (
+        "Tensors with another set: sparse, meta, made in inference_mode." in said and "with the same set: requires grad" in said
+    )
     assert "one and the same function" in said
-    assert "int64 0 times" in str(m.dtype_keys(samples(), {**hits, "int64": 0})[1])
+    assert "int64 never" in str(m.dtype_keys(samples(), {**hits, "int64": 0})[1])
     rows = {row["tensor"]: row["change"] for row in m.samples_table(samples()).rows}
     assert rows["bfloat16"] == "the same" and rows["sparse"] == "+ SparseCPU, − CPU"
 
@@ -169,9 +79,8 @@ def check_thread(m) -> None:
     hits = {"plain": 0, "autocast": 7}
     right, said = m.autocast_key(samples(), moments(), hits)
     assert right == m.AUTOCAST_ANSWERS["carried"][1]
-    assert "excluded before, let in inside, excluded after" in str(said) and "0 times without autocast, 7 times under" in str(
-        said
-    )
+    assert "excluded before, let in inside, excluded after" in str(said)
+    assert "never without autocast, 7 times under" in str(said)
     right, said = m.autocast_key({name: ("CPU",) for name in samples()}, moments(), hits)
     assert right == m.AUTOCAST_ANSWERS["added"][1] and "No Autocast key" in str(said)
     table = m.thread_table({"autocast": moments(), "leaky": moments(("AutocastCPU", "CPU"), "CPU", ())})
@@ -194,6 +103,9 @@ def check_first(m) -> None:
     table = m.lookup_table(inference(), looked_up(missing="no witness"))
     assert table.rows[0]["unmasked"] == "ADInplaceOrView" and table.rows[0]["ran"] == "CPU"
     assert "no witness" in table.rows[1]["ran"] and table.rows[1]["derived"] == "AutogradCPU → CPU"
+    assert any("PythonTLSSnapshot" in n for n in m.lookup_table(looked_up(final=("PythonTLSSnapshot", "CPU"))).notes)
+    above = m.lookup_table(looked_up(expression="x @ w", final=("AutogradCPU",)), looked_up())
+    assert "chain of x @ w ends above the backend" in above.notes[0] and not m.lookup_table(looked_up()).notes
     assert "Witnesses saw CPU" in m.first_figure(looked()).caption
 
 
@@ -233,8 +145,12 @@ def check_layers(m) -> None:
 
 def check_compiled(m) -> None:
     right, said = m.compiled(compiled())
-    assert right == m.COMPILED_ANSWERS["nothing"][1] and "reached 16 times, in a later call 0 times" in str(said)
-    assert "uncompiled (AddBackward0), and the mode saw 5 ops" in str(said) and "it saw 3" in str(said) and "NOT" not in str(said)
+    assert right == m.COMPILED_ANSWERS["nothing"][1] and "reached 16 times; in a later call, never" in str(said)
+    assert (
+        "uncompiled (AddBackward0), and the mode saw 5 ops" in str(said)
+        and "it saw 3 ops." in str(said)
+        and "NOT" not in str(said)
+    )
     assert m.compiled(compiled(per_call=4))[0] == m.COMPILED_ANSWERS["same"][1]
     assert m.compiled(compiled(node="AddBackward0"))[0] == m.COMPILED_ANSWERS["refused"][1]
     assert "NOT equal" in str(m.compiled(compiled(same=False))[1])
@@ -245,15 +161,23 @@ def check_compiled(m) -> None:
 
 def check_time(m) -> None:
     said = str(m.mode_price(race()))
-    assert "4.5 times as much" in said and "more than all its C++ layers together" in said
-    assert "No difference seen: no_grad and autocast" in said and re.search(r"\(inference_mode\): (19|20)\d ns less", said)
+    assert "4.5 times as much" in said and "more than all C++ layers of the add together" in said
+    assert "No difference is seen for no_grad and autocast" in said and re.search(r"\(inference_mode\): (19|20)\d ns less", said)
     assert re.search(r"autocast: (1.9|2.0)\d µs more", said) and re.search(r"(3.9|4.0)\d µs more all the same", said)
     small = str(m.mode_price(race(**{"dispatch mode": 1500.0, "inference_mode": 1000.0, "autocast": 2000.0})))
-    assert "more than all" not in small and "% of the whole add" in small and "No difference seen: no_grad." in small
+    assert "more than all" not in small and "% of the whole add" in small and "No difference is seen for no_grad." in small
     assert "(inference_mode): no difference seen" in small
     assert "No difference was seen" in str(m.mode_price(race(**{"dispatch mode": 1000.0})))
-    assert "80 times the real one" in str(m.meta(race())) and "Python" in str(m.meta(race()))
-    assert "no more than the real one" in str(m.meta(race(meta=900.0)))
+    assert "80 times the real one" in str(m.meta(race(), ROWS)) and "from Python (_meta_registrations.py:5)" in str(
+        m.meta(race(), ROWS)
+    )
+    assert "as the real one does" in str(m.meta(race(meta=1000.0), ROWS))
+    compiled_meta = (TableRow("Meta", "kernel", "RegisterMeta_0.cpp:1", False),)
+    assert "from Python" not in str(m.meta(race(), compiled_meta)) and "RegisterMeta_0.cpp:1" in str(
+        m.meta(race(), compiled_meta)
+    )
+    assert judged("price.meta", m.meta_price(race(), ROWS)) and not judged("price.meta", m.meta_price(race(meta=1500.0), ROWS))
+    assert judged("price.meta", m.meta_price(race(meta=1500.0), compiled_meta)), "a C++ kernel is not judged"
     pictures = m.price_figures(race(), race(), LABEL, "")
     assert len(pictures) == 2 and LABEL not in pictures[0].svg and "A CPU, 2 cores" in pictures[1].svg
     assert "not measured (no study)" in str(m.price_figures(race(), None, "", "no study")[1])
@@ -261,11 +185,13 @@ def check_time(m) -> None:
 
 def check_counts(m) -> None:
     said = str(m.argument(counts(), "", LABEL))
-    assert "67, 73, 79 instructions for ops of 1, 2, 3 tensors: 6 more for each tensor" in said and LABEL in said
+    assert "67, 73, 79 instructions for ops of 1, 2, 3 tensors" in said and ": 6 more for each tensor" in said and LABEL in said
     assert "139 of its 9,600" in said and "call and redispatch" in said
     uneven = counts(**{"torch.lerp(a, b, d)": {"call": 100.0, "redispatch": 0.0}})
-    assert "6, 27 more" in str(m.argument(uneven, "", LABEL))
-    assert "That is what was counted" in str(m.layer_hops(counts())) and "inference_mode: call 75." in str(m.layer_hops(counts()))
+    assert "6 to 27 more" in str(m.argument(uneven, "", LABEL))
+    assert "That is what was counted" in str(m.layer_hops(counts())) and "inference_mode (call 75)." in str(
+        m.layer_hops(counts())
+    )
     both = {"call": 75.0, "redispatch": 64.0}
     for wrong in ({"inference_mode": both}, {"no_grad": {"call": 75.0, "redispatch": 0.0}}):
         assert "NOT what was counted" in str(m.layer_hops(counts(**wrong)))
@@ -275,7 +201,7 @@ def check_counts(m) -> None:
     assert rows["product, autocast"]["time against"] == "2.43 ×" and rows["meta"]["instructions"] is None
     assert "plain (again)" not in rows
     receipt = make_receipt()
-    assert "In time, an op that does nothing gives the hops" in str(m.hop_time(receipt))
+    assert "In time, the hops of an add take" in str(m.hop_time(receipt))
     assert "not measured" in str(m.hop_time(None)) and "not measured" in str(m.hop_time(make_receipt(compiler=False)))
 
 
@@ -284,11 +210,12 @@ def check_deeper(m) -> None:
         "functionalization", "Tensor", ("CPU", "Functionalize"), "shape (1,)", "add = aten.add(a, b)\ncopy_ = aten.copy_(a, add)"
     )
     assert m.seen_table(seen).rows[0]["keys"] == "CPU, Functionalize" and len(m.program(seen).rows) == 2
-    said = str(m.own(["AutogradCPU", "CPU", "inference_mode", "CPU"], True))
-    assert "AutogradCPU and then CPU; the value is that" in said and "Not asked any more: AutogradCPU." in said
-    assert "is NOT that" in str(m.own(["CPU", "inference_mode"], False)) and "nobody" in str(
-        m.own(["CPU", "inference_mode"], False)
+    said = str(m.own(["autograd", "backend", "backend"], 2, True))
+    assert (
+        "autograd and then backend; the value is that" in said
+        and "In inference_mode: backend. Not asked any more: autograd." in said
     )
+    assert "is NOT that" in str(m.own(["backend"], 1, False)) and "In inference_mode: nobody" in str(m.own(["backend"], 1, False))
     silent = {"printed": [], "torch": "2.13.0", "missing": ""}
     assert "printed nothing" in str(m.trace_variable(silent))
     assert "2 lines, the first: [call] op" in str(m.trace_variable({**silent, "printed": [" [call] op", "x"]}))
@@ -386,7 +313,8 @@ def check_end(m) -> None:
     numbers = m.looked(samples(), {}, {}, {"plain": 0, "autocast": 1}, list(looked().values()), "cpu")
     table = m.verdicts(numbers, m.stacked(*four(), compiled(), "", "cpu"), m.counted(counts(), ""))
     seen = {row["id"]: row["seen"] for row in table.rows}
-    assert seen["A22"].startswith("3 of 3 runs") and seen["A24"].startswith("139 of 9600") and seen["A50"].startswith("2 of 2")
+    assert seen["A22"].startswith("3 of 3 runs") and seen["A24"].startswith("139 of 9,600") and seen["A50"].startswith("2 of 2")
+    assert "add 4" in seen["A23"] and "product 5" in seen["A23"] and "without autocast: never; under it: once" in seen["A39"]
 
 
 def test_every_sentence_is_true_on_findings_that_surprise():
@@ -476,7 +404,7 @@ FAULTS = {
     "an uncompiled function told as compiled": ('"refused" if refused else', '"refused" if False else'),
     "the mode's whole price told as what it adds": ("if more.ns > whole:", "if True:"),
     "a difference inside the error told as one": ("if not more.seen:", "if False:"),
-    "meta told as dear whatever it costs": ("if found.seen and found.ns > 0:\n        times", "if True:\n        times"),
+    "meta told as Python whatever its kernel": ('return ".py:" in place', "return True"),
     "a recorded race told as live": (
         'figures.compare(recorded, title="The same on the host of a GPU", source=label)',
         'figures.compare(recorded, title="The same on the host of a GPU", source="live")',

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests import grads, launches
+from tests import grads, launches, lookups
 from tests import traces as made_up
 from tests.conftest import REPO
 from tests.factories import WHERE, make_race, make_reading, make_receipt
@@ -242,6 +242,72 @@ ONE_ADD_FAULTS = {
 }
 
 
+def dispatched() -> dict:
+    """What lesson 02 has found when its checks run: made up as torch 2.11 and 2.13 give it."""
+    found = lookups.measured()
+    return {"found": found, **lookups.judged(found)}
+
+
+def in_lookups(change):
+    """Lesson 02's findings after `change(found)` has spoilt them, and the numbers judged of them."""
+
+    def plant(values: dict) -> None:
+        change(values["found"])
+        values.update(lookups.judged(values["found"]))
+
+    return plant
+
+
+def given(**changes):
+    return in_lookups(lambda found: found["given"].update(changes))
+
+
+def prices(**changes):
+    return in_lookups(lambda found: found.update(race=lookups.race(**changes)))
+
+
+def counts(**changes):
+    return in_lookups(lambda found: found.update(counts=lookups.counts(**changes)))
+
+
+def compiled_with(**changes):
+    return in_lookups(lambda found: found.update(compiled=lookups.compiled(**changes)))
+
+
+def stacks(add=None, product=None, other=None):
+    """The lesson's three runs below the layers, one of them exchanged."""
+    return in_lookups(
+        lambda found: found.update(stacks=[b or a for a, b in zip(found["stacks"], (add, product, other), strict=True)])
+    )
+
+
+BOTH_WAYS = {"call": 75.0, "redispatch": 64.0}
+DISPATCHER_FAULTS = {
+    "a key for the dtype": given(held=lookups.samples(int64=("CPU",))),
+    "samples that differ in nothing": given(held=dict.fromkeys(lookups.samples(), lookups.BOTH)),
+    "a dtype sent elsewhere": given(hits={"float32": 1, "bfloat16": 1, "int64": 0, "transposed": 1}),
+    "a context that leaves something behind": given(around={"leaky": lookups.moments(after=())}),
+    "a chain that did not run": given(lookups=[*lookups.looked().values(), lookups.looked_up(ran=("CPU",))]),
+    "only states in which the mask decides nothing": given(lookups=[lookups.looked_up(), lookups.looked_up("no_grad")]),
+    "autocast on in both runs": given(autocast_hits={"plain": 1, "autocast": 1}),
+    "layers in the order of the with lines": stacks(other=lookups.stack("logging mode", "AutogradCPU", "CPU")),
+    "a product without autocast": stacks(product=lookups.stack("AutogradCPU", "logging mode", "tensor subclass", "CPU")),
+    "a layer that changes the value": stacks(
+        add=lookups.stack("AutogradCPU", "logging mode", "tensor subclass", "CPU", same=False)
+    ),
+    "a function that was not compiled": compiled_with(node="AddBackward0"),
+    "a subclass met in each compiled call": compiled_with(per_call=2),
+    "a mode that was left before the blocks": prices(**{"dispatch mode": 1000.0}),
+    "meta tensors that were real ones": prices(meta=1000.0),
+    "inference_mode dearer than without": prices(inference_mode=1300.0),
+    "one number of tensors for all ops": counts(**{"torch.lerp(a, b, d)": {"call": 67.0, "redispatch": 0.0}}),
+    "what the hops lead to counted with them": counts(plain={"call": 4000.0, "redispatch": 64.0}),
+    "inference_mode not on while counting": counts(inference_mode=BOTH_WAYS),
+    "inference_mode for no_grad while counting": counts(no_grad={"call": 75.0, "redispatch": 0.0}),
+    "no mode while counting": in_lookups(lambda found: found["counts"]["total"].update({"dispatch mode": 9600.0})),
+}
+
+
 def autograd_study() -> dict:
     """What lesson 03 has measured when its checks run: the parts of its study, made up as torch 2.11 and 2.13 give them."""
     values = {"steps": grads.steps(), "chains": grads.chains(), "parts": grads.parts()}
@@ -364,6 +430,7 @@ LAUNCH_FAULTS = {
 LESSONS = {
     "00_start_here": (stopwatch_and_traps, STOPWATCH_FAULTS),
     "01_one_add": (one_add, ONE_ADD_FAULTS),
+    "02_dispatcher": (dispatched, DISPATCHER_FAULTS),
     "03_autograd": (autograd_study, AUTOGRAD_FAULTS),
     "04_launch": (launch_study, LAUNCH_FAULTS),
     "05_price_each_stage": (receipts, RECEIPT_FAULTS),

@@ -34,7 +34,7 @@ from utils.measure import (
 from utils.measure.device_clock import MeasurementError
 from utils.measure.intensity import OpWork
 from utils.measure.language_model import Size
-from utils.model import devices
+from utils.model import devices, expected
 from utils.model.studies import plain
 
 RNG = random.Random(20261130)
@@ -103,13 +103,11 @@ def test_two_variants_of_one_name_are_refused():
         either_clock.race("cpu", {"add": lambda: None, "b": lambda: None}, arms={"add": lambda n: 1e-3 * n})
 
 
-def test_products_to_try_grow_and_on_a_gpu_fill_every_sm(monkeypatch):
-    from utils.measure.fingerprints import Gpu
-
-    assert gemm_peak.shapes("cpu", (64, 32)) == [(32, 32, 32), (64, 64, 64)]
-    monkeypatch.setattr(gemm_peak, "gpu", lambda: Gpu(usable=True, sms=132))
-    found = gemm_peak.shapes("cuda", (8192, 4096))
-    assert found == [(4096,) * 3, (132 * 128, 4096, 4096), (8192,) * 3]
+def test_a_product_that_would_take_too_long_is_left_out_and_named():
+    variants, notes = {}, []
+    gemm_peak._add_shapes(variants, notes, "cpu", "fp32", gemm_peak.shapes((4096, 8, 16)), 1e-3)
+    assert [shape for _, shape in variants] == [(8, 8, 8), (16, 16, 16)]
+    assert len(notes) == 1 and "4,096³" in notes[0]
 
 
 # ------------------------------------------------------------------------------------------------ the C++ loops
@@ -434,3 +432,53 @@ def test_a_dtype_that_a_gpu_lacks_is_said_in_words(monkeypatch):
     assert "7.5" in gemm_peak.lacks("cuda", "bf16") and gemm_peak.lacks("cuda", "fp16") == ""
     assert gemm_peak.lacks("cpu", "bf16") == ""
     assert placed_ops.usual_dtype("cuda") == "fp16"
+
+
+# ------------------------------------------------------------------------------------------------ the ranges
+
+SOUND = {
+    "cpu": {
+        "intensity_add": 1 / 12, "intensity_gemm": 1024 / 6, "gemm_fp32": 0.17, "vector_fp32": 0.2, "ratio": 2.4,
+        "reused_ratio": 1.4, "transposed_ratio": 7.5, "both_ratio": 1.04, "fresh_64_ratio": 3.5, "fresh_64_faults": 16385.0,
+        "intensity": 0.4995,
+        "intensity_largest": 0.4995, "product_time": 0.65, "product_count": 0.077, "below_count": 0.91, "wide_over_tiny": 126.0,
+    },
+    "cuda": {
+        "intensity_add": 1 / 6, "intensity_gemm": 4096 / 3, "gemm_fp32": 51.0, "vector_fp32": 63.6, "ratio": 1.88,
+        "reused_ratio": 1.17, "transposed_ratio": 2.66, "both_ratio": 1.0, "intensity": 0.9999, "intensity_largest": 0.9999,
+        "product_time": 0.36,
+        "product_count": 0.29, "below_count": 0.66, "wide_over_tiny": 36120.0,
+    },
+}  # fmt: skip
+# What a plausible mistake gives: range → the numbers that it changes.
+WRONG = {
+    "ridge_point.intensity_add": {"intensity_add": 1 / 8},
+    "ridge_point.gemm_over_add": {"intensity_gemm": 2.0},
+    "ridge_point.vector_roof": {"gemm_fp32": 400.0},
+    "ridge_point.warm_cold": {"ratio": 1.0},
+    "ridge_point.intermediate": {"reused_ratio": 1.0},
+    "ridge_point.transposed": {"transposed_ratio": 1.0},
+    "ridge_point.both_transposed": {"both_ratio": 2.7},
+    "ridge_point.fresh_result": {"fresh_64_ratio": 1.0},
+    "ridge_point.fresh_faults": {"fresh_64_faults": 0.0},
+    "ridge_point.decode": {"intensity": 4.0},
+    "ridge_point.decode_batch": {"intensity_largest": 32.0},
+    "ridge_point.census_products": {"product_time": 0.05},
+    "ridge_point.below_count": {"below_count": 0.2},
+    "ridge_point.mfu": {"wide_over_tiny": 1.0},
+}
+
+
+def test_every_range_of_the_lesson_has_a_mistake_that_it_catches():
+    assert {row["id"] for row in expected.metrics("ridge_point")} == set(WRONG)
+
+
+ABOUT = {row["id"]: row.get("devices", ("cpu", "cuda")) for row in expected.metrics("ridge_point")}
+
+
+@pytest.mark.parametrize(("metric", "device"), [(m, d) for m in WRONG for d in SOUND if d in ABOUT[m]])
+def test_a_sound_run_is_in_range_and_a_mistake_is_not(metric, device):
+    part = {"numbers": SOUND[device], "device": device}
+    expected.expect(metric, ridge_point.judged(part))
+    with pytest.raises(expected.ExpectationError):
+        expected.expect(metric, ridge_point.judged({**part, "numbers": SOUND[device] | WRONG[metric]}))

@@ -107,12 +107,13 @@ def _about_the_file(handed_out: list[LabCell], named, namespace: dict) -> Iterat
     if not found.live:
         yield from _unsaved(handed_in, namespace)
     if not hurt:  # a damaged file is not what to hand in
-        yield f"To hand in: save, and give {found.where if not found.live else 'the downloaded .ipynb'} to your instructor, as it is."
+        file = "the downloaded .ipynb" if found.live else found.where
+        yield f"To hand in: save, and give {file} to your instructor, as it is."
 
 
 def _unsaved(handed_in: list[LabCell], namespace: dict) -> Iterator[str]:
     """Answers in the file that this session never ran: the page was not saved, or the cell was changed and not run."""
-    ran = {str(source).rstrip() for source in namespace.get("In", ())}
-    stale = [c.id for c in handed_in if c.solution and c.kind == "code" and c.source.rstrip() not in ran]
+    ran = {str(source).strip() for source in namespace.get("In", ())}  # IPython drops a cell's empty first lines
+    stale = [c.id for c in handed_in if c.solution and c.kind == "code" and c.source.strip() not in ran]
     if ran and stale:
         yield f"In the file {', '.join(stale)} is not what this session ran: save, run it, and check again."

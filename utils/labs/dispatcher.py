@@ -1,7 +1,9 @@
 """The world that lab 3 is graded on: keys that are bits, tensors that carry key sets, operators with a table. No torch in it.
 
-The keys are a choice of PyTorch's, in PyTorch's order. Two things are simpler here: every key is one bit (PyTorch has one bit for
-"Autograd" and one for "CPU", and makes AutogradCPU of the two), and a key that is read as a number is the place of its bit.
+The keys are a choice of PyTorch's, in PyTorch's order. Three things are simpler here: every key is one bit (PyTorch has one bit
+for "Autograd" and one for "CPU", and makes AutogradCPU of the two), a key that is read as a number is the place of its bit, and
+a choice always masks off the keys at which the op falls through (PyTorch does it once, in a call: the kernel gets the set without
+them, and a redispatch looks up what it is given).
 `real_calls` is the one door to torch, for a cell that no point hangs on.
 """
 

@@ -7,6 +7,7 @@ with it and keeps a list of what ran, so that the gradients wanted are known wit
 from __future__ import annotations
 
 import random
+import sys
 from collections import Counter
 from collections.abc import Callable
 
@@ -126,6 +127,27 @@ def tensors(*shapes: tuple[int, int], seed: int, needs: tuple[bool, ...] | None 
     needs = (False,) * len(shapes) if needs is None else needs
     arrays = (rng.integers(1, 10, shape) * rng.choice([-1.0, 1.0], shape) for shape in shapes)
     return tuple(Tensor(array, need) for array, need in zip(arrays, needs))
+
+
+def nested(call: Callable[[], object]) -> int:
+    """How many calls of Python functions were open at once, at most, while `call()` ran. What it raises goes on.
+
+    A walk by recursion opens one for each node on its way down, whatever limit it has set for itself.
+    """
+    now = most = 0
+
+    def watch(_frame, event: str, _argument) -> None:
+        nonlocal now, most
+        now += {"call": 1, "return": -1}.get(event, 0)
+        most = max(most, now)
+
+    before = sys.getprofile()
+    sys.setprofile(watch)
+    try:
+        call()
+    finally:
+        sys.setprofile(before)
+    return most
 
 
 # ------------------------------------------------------------------------------------------------ graphs to walk

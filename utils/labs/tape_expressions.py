@@ -26,7 +26,6 @@ OPS: dict[str, Callable] = {
     "relu": lambda a: np.where(a.real > 0, a, 0.0),
     "tanh": lambda a: np.tanh(a),
 }
-INPUTS = {"add": 2, "mul": 2, "div": 2, "mm": 2, "relu": 1, "tanh": 1}
 NODES = {op: f"{op.capitalize()}Backward0" for op in OPS}
 
 

@@ -43,6 +43,7 @@ def measure(progress: Progress, quick: bool) -> dict:
 
     import torch
 
+    torch.set_num_threads(1)  # a team's waits are not what is compared
     page = resource.getpagesize()
     rows, notes = [], []
     for step, history in enumerate(HISTORIES):

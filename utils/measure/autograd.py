@@ -62,6 +62,7 @@ def rules(device: str, progress: Progress | None = None) -> dict:
         "silently_wrong": version_counters.silently_wrong(device),
         "inference": {one.code: one.refused for one in inference_tensors.cases(device)},
         "inference_node": inference_tensors.node_of_the_add(device),
+        "views_tracked": inference_tensors.views_are_tracked(device),
         "accumulator_lives": grad_prices.accumulator_lives(device),
     }
 

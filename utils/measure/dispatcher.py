@@ -301,11 +301,16 @@ MODES = {
     "function mode": (MAKE, "dispatcher._function_mode()()"),
     "dispatch mode": (MAKE, "layers.classes()[2]()"),
 }
+OTHERS = {  # other tensors instead of a mode; all of them end in Python
+    "subclass without code": f"{MAKE}\na = a.as_subclass(type('PlainSubclass', (torch.Tensor,), {{}}))",
+    "subclass with __torch_dispatch__": f"{MAKE}\nfrom utils.measure import layers\na = layers.classes()[0](a)",
+    "meta": "a, b = torch.rand(1, device='meta'), torch.rand(1, device='meta')",
+}
 HOP_PARTS = ("call", "redispatch")
 
 
 def count_statements() -> list[Statement]:
-    """What is counted: the add in each state, the product, and ops of one, two and three tensors."""
+    """What is counted: the add in each state and of each kind of tensor, the product, ops of one, two and three tensors."""
     out = [
         Statement("plain", "c = a + b", MAKE),
         Statement("with grad", "c = a + b", f"{MAKE}\na.requires_grad_()"),
@@ -316,11 +321,12 @@ def count_statements() -> list[Statement]:
         rounds = FEW_ROUNDS if name.endswith("mode") and name != "inference_mode" else None
         code = "c = x @ w" if name.startswith("product") else "c = a + b"
         out.append(Statement(name, code, setup, teardown="mode.__exit__(None, None, None)", most_rounds=rounds))
+    out += [Statement(name, "c = a + b", setup, most_rounds=FEW_ROUNDS) for name, setup in OTHERS.items()]
     return out + [Statement(code, f"c = {code}", MAKE) for code in TENSORS]
 
 
 def count_layers(device: str = "cpu", progress: Progress | None = None) -> dict[str, Any]:
-    """Instructions of each of `count_statements`, by callgrind in a child process (1 to 2 minutes).
+    """Instructions of each of `count_statements`, by callgrind in a child process (2 to 3 minutes).
 
     {"total": {statement: instructions an op}, "hop": {statement: {"call": …, "redispatch": …}}}: the second is what the functions
     that unite the key sets and call the kernel take themselves (`at::_ops::NAME::call` and `::redispatch`, all of one op

@@ -1,12 +1,14 @@
 """The ladder of first calls: what the first tensor, the first add, the first matrix product cost, and what the next ones do.
 
 Run in a fresh process, since a first call happens once: `python -m utils.measure.first_call [cpu|cuda]` prints the ladder as
-JSON. On CUDA the device is waited for after each step, so that what a step starts is in its price.
+JSON. On CUDA the device is waited for after each step, so that what a step starts is in its price. On a CPU the process works
+with one thread: where another program has the second core, two threads wait for each other in every product, first or not.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -26,6 +28,7 @@ def first_calls(device: str = "cpu", *, progress: Progress | None = None) -> tup
         run = subprocess.run(
             [sys.executable, "-m", "utils.measure.first_call", device],
             cwd=paths.REPO,
+            env={**os.environ, **({"OMP_NUM_THREADS": "1"} if device == "cpu" else {})},
             capture_output=True,
             text=True,
             timeout=TIMEOUT_S,

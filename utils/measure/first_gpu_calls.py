@@ -21,7 +21,8 @@ LAZY, EAGER = "LAZY", "EAGER"
 
 def first_calls(device: str = "cpu", progress: Progress | None = None) -> dict:
     """Plain data: "steps" are [step, ns], on "cpu" those of `first_call`, on "cuda" the ladder of this file. "eager" is the same
-    with all kernels loaded at the start (empty where that failed; then "why" says so). "numbers" (µs) has the steps by name.
+    with all kernels loaded at the start (empty where that failed; then "why" says so). "numbers" (µs) has the steps by name;
+    "notes", where there are any, say in what state they were taken.
     Raises MeasurementError when the child process fails. About 5 s on the CPU, 30 s on a GPU.
     """
     report = progress or (lambda done, text: None)
@@ -33,7 +34,7 @@ def first_calls(device: str = "cpu", progress: Progress | None = None) -> dict:
     try:
         if device == "cpu":
             steps = [list(step) for step in first_call.first_calls("cpu", progress=report)]
-            return {"steps": steps, "eager": [], "why": "", "numbers": numbers(steps)}
+            return {"steps": steps, "eager": [], "why": "", "numbers": numbers(steps), "notes": ["a process with one thread"]}
         steps = _child(LAZY, lambda done, text: report(0.5 * done, text))
     except RuntimeError as error:
         raise MeasurementError(f"first calls could not be measured: {error}") from None

@@ -14,9 +14,8 @@ from utils.measure.fingerprints import gpu
 from utils.model import devices
 
 SIZES = {"cpu": (256, 512, 1024, 2048), "cuda": (2048, 4096, 8192, 16384)}
-QUICK = {"cpu": (256, 512, 1024), "cuda": (4096, 8192)}
-TILE, INNER = 128, 4096  # rows of a product that give every SM as much: a tile for each, times so many columns
-LONGEST_S = {"cpu": (0.05, 0.6), "cuda": (0.03, 0.2)}  # of one product, quick or not: a larger size is left out
+QUICK = {"cpu": (256, 512, 1024), "cuda": (4096, 8192, 16384)}
+LONGEST_S = {"cpu": (0.05, 0.6), "cuda": (0.2, 0.5)}  # of one product, quick or not: a larger size is left out
 LONG_S = 0.5  # a call of which one is enough to know that the next size is too long
 DTYPES = {"cpu": ("fp32", "bf16", "fp16"), "cuda": ("fp32", "tf32", "fp16", "bf16")}
 
@@ -61,12 +60,9 @@ def product(device: str, dtype: str, m: int, n: int | None = None, k: int | None
     return with_precision
 
 
-def shapes(device: str, sizes: tuple[int, ...]) -> list[tuple[int, int, int]]:
-    """Squares (m, n, k) of these sides, smallest work first; on a GPU also one whose rows give every SM as much to do."""
-    out = [(n, n, n) for n in sizes]
-    if device == "cuda":
-        out.append(((gpu().sms or TILE) * TILE, INNER, INNER))
-    return sorted(out, key=lambda shape: flops(*shape))
+def shapes(sizes: tuple[int, ...]) -> list[tuple[int, int, int]]:
+    """Squares (m, n, k) of these sides, smallest work first."""
+    return [(n, n, n) for n in sorted(sizes)]
 
 
 def gemm(
@@ -77,7 +73,7 @@ def gemm(
     sizes: tuple[int, ...] | None = None,
     dtypes: tuple[str, ...] | None = None,
 ) -> dict:
-    """Products of every dtype in one race, square ones and on a GPU one that fills all of it:
+    """Square products of every dtype in one race:
 
     "rows": [{"dtype", "m", "n", "k", "shape" (in words), "ns", "tflops"}], "best": {dtype: the best of its rows}, "missing":
     {dtype: why}, "race", "numbers": "gemm_<dtype>" in TFLOP/s, "share_gemm_<dtype>" of the datasheet where there is one. A
@@ -87,7 +83,7 @@ def gemm(
     import torch
 
     need(device, "the peak of products")
-    todo = shapes(device, sizes or (QUICK if quick else SIZES)[device])
+    todo = shapes(sizes or (QUICK if quick else SIZES)[device])
     missing, notes = {}, []
     variants: dict[tuple[str, tuple[int, int, int]], Callable] = {}
     precision = torch.get_float32_matmul_precision()

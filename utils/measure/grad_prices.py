@@ -245,7 +245,7 @@ MODEL = (
 COUNTED = {  # what is counted in each mode: code, set-up, and at most so many rounds
     "a + b": ("c = a + b", LEAVES, 500),
     "a * b": ("c = a * b", LEAVES, 500),
-    **{f"{small_models.MLP}, batch {n}": ("y = model(x)", MODEL.format(n), 10) for n in (1, 16)},
+    **{f"{small_models.MLP}, batch {n}": ("y = model(x)", MODEL.format(n), 4) for n in (1, 16)},
 }
 ENTER = {
     GRAD: ("", ""),

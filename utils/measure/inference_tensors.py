@@ -29,6 +29,21 @@ def cases(device: str = "cpu") -> list[Attempt]:
     return [attempt(code, use) for code, use in uses.items()]
 
 
+def views_are_tracked(device: str = "cpu") -> dict[str, bool | None]:
+    """Whether a view knows its base: of an ordinary tensor, under no_grad too, and of an inference tensor."""
+    import torch
+
+    from utils.measure.seams import knows_base
+
+    ordinary = torch.randn(4, device=device)
+    found = {"a view": knows_base(ordinary[:2])}
+    with torch.no_grad():
+        found["a view under no_grad"] = knows_base(ordinary[:2])
+    with torch.inference_mode():
+        found["a view of an inference tensor"] = knows_base(torch.randn(4, device=device)[:2])
+    return found
+
+
 def node_of_the_add(device: str = "cpu") -> str:
     """The name of the node that the add of an inference tensor and one that needs a gradient gets."""
     import torch

@@ -38,12 +38,14 @@ PARTS: dict[str, Part] = {
     "gil_threads": Part(gil_threads, (*CPU, *GPU)),
 }
 
-# The same parts as a lesson measures them on a GPU, where all of it must fit into a minute: shorter idling, the workloads that
-# answer its questions, and one profiled process for the three parts that need one.
+# The same parts as a lesson measures them, where all of it must fit into a minute: shorter idling, the workloads that answer its
+# questions, and one profiled process for the three parts that need one.
 IN_LESSON: dict[str, Callable[..., Any]] = {name: part.measure for name, part in PARTS.items()} | {
     "small_kernel": partial(small_kernel, events=profiled.shared),
     "sm_clock": partial(sm_clock, idle_s=1.0),
     "utilisation": partial(utilisation, seconds=2.0, names=("one_sm", "tiny", "eager")),
     "occupancy": partial(occupancy, events=profiled.shared),
     "hidden_syncs": partial(hidden_syncs, events=profiled.shared),
+    # On a busy machine an op that waits for its second thread takes a thousand times as long: few of them in a block.
+    "openmp": partial(openmp, blocks=25, block_ms=0.2),
 }

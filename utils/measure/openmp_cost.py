@@ -22,7 +22,7 @@ GRAIN = 32_768  # at::internal::GRAIN_SIZE, elements
 FAR = 16 * GRAIN  # a size at which two threads may pay for themselves
 
 
-def openmp(device: str = "cpu", progress: Progress | None = None, *, blocks: int = 60) -> dict:
+def openmp(device: str = "cpu", progress: Progress | None = None, *, blocks: int = 60, block_ms: float = 1.0) -> dict:
     """Readings of "race" are named "32,768 elements, 1 thread" and so on: ns an op of `torch.add(a, b, out=c)`, for half the
     grain, the grain, one element more, and sixteen grains, each with 1 and 2 threads. Beside it "grain", "sizes", "threads",
     "notes", and
@@ -46,12 +46,12 @@ def openmp(device: str = "cpu", progress: Progress | None = None, *, blocks: int
     first = name_of(GRAIN, 1)
     arms[first + AGAIN] = arms[first]
     with threads_restored():
-        calls = {name: calibrate(name, arm, 1e-3) for name, arm in arms.items()}
+        calls = {name: calibrate(name, arm, block_ms * 1e-3) for name, arm in arms.items()}
         calls[first + AGAIN] = calls[first]
         readings = interleave(
             arms, blocks=blocks, calls=calls, stretches=2, pair=(first, first + AGAIN), progress=progress, at_most_s=12
         )
-    race = Race(readings, (first, first + AGAIN), "host", "cpu", 1.0, timer_overhead_ns())
+    race = Race(readings, (first, first + AGAIN), "host", "cpu", block_ms, timer_overhead_ns())
     return {
         "race": race,
         "grain": GRAIN,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import count
 
 from utils.measure import dispatch_trace, key_sets, seams, statements
+from utils.measure.layers import BACKENDS
 
 NAMESPACE = "one_add_priced"
 _numbers = count()
@@ -60,6 +61,12 @@ def _keys(tensor) -> tuple[str, ...]:
     if seams.dispatcher_missing():
         return ()
     return seams.keys_among(seams.key_set(tensor), [row.key for row in key_sets.table("aten::add.Tensor")])
+
+
+def two_keys(backend: Callable, autograd: Callable, device: str = "cpu") -> dict[str, Callable]:
+    """What `own_op` takes: one function for the device's own key, one for its Autograd key."""
+    name = BACKENDS[device]
+    return {name: backend, f"Autograd{name}": autograd}
 
 
 @contextmanager

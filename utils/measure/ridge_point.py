@@ -7,7 +7,7 @@ Every part gives plain data with "device", "numbers" (by name; times in ns, rate
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -54,6 +54,11 @@ def peaks(device: str = "cpu", progress: Progress | None = None, *, quick: bool 
         "numbers": numbers,
         "notes": [*moved["notes"], *products["notes"], *units["notes"]],
     }
+
+
+def judged(part: Mapping[str, Any]) -> dict[str, Any]:
+    """What `expect` takes of a part: its numbers by name, with its device."""
+    return {**part["numbers"], "device": part["device"]}
 
 
 _ROOMS: dict[str, tuple[Callable[..., Any], tuple[str, ...], float]] = {

@@ -403,6 +403,24 @@ def use_count(tensor) -> int | None:
     return count() if callable(count) else None
 
 
+# ------------------------------------------------------------------ autograd: whose view a tensor is
+# Tensor._base: torch 0.4 to 2.13 at least. Probe: `has_base()`. Fallback: None; the lesson then leaves view tracking out.
+
+
+def has_base() -> bool:
+    """Whether a view still tells its base."""
+    import torch
+
+    return knows_base(torch.ones(2)[:1]) is True
+
+
+def knows_base(tensor) -> bool | None:
+    """Whether the tensor is known to be a view of another; None where torch does not tell."""
+    missing = object()
+    base = getattr(tensor, "_base", missing)
+    return None if base is missing else base is not None
+
+
 # ------------------------------------------------------------------ autograd: a torch.compile backend that shows both graphs
 # torch._dynamo.backends.common.aot_autograd: torch 2.0 to 2.13 at least. Probe: `has_aot_backend()`. Fallback: the backend
 # "aot_eager", which compiles the same graphs and shows none.

@@ -34,6 +34,8 @@ AGAIN = " (again)"
 EMPTY = "(empty loop)"
 MOST_CALLS = 10_000_000
 STRETCHES = 8  # of a block: see above
+TRIES = 8  # of a block, at most, to set how many calls it holds
+AGREE = 1.25  # two tries agree when one takes at most so many times the other
 LONGER, SETTLED = 3, 0.01  # how much longer a race may get on a noisy machine, and the standard error at which it stops
 QUEUE_CALLS = 200  # a CUDA queue takes about 1,024 launches before a launch waits for the GPU: stay far below
 
@@ -128,10 +130,16 @@ def calibrate(name: str, arm: Arm, block_s: float, most: int = MOST_CALLS) -> in
     while (took := _run(name, arm, n)) < block_s / 2 and n < most:
         grow = block_s / took if took > 0 else 10.0
         n = min(most, max(n + 1, int(n * min(10.0, grow))))
-    took = min(took, *(_run(name, arm, n) for _ in range(2)))  # one preempted block must not set the count
-    if took <= 0:
-        raise _no_time(name)
-    return max(1, min(most, round(n * block_s / took)))
+    while True:  # preempted tries must not set the count: the two quickest must agree, and a size that was far off is tried again
+        tries = sorted([took, _run(name, arm, n)])
+        while len(tries) < TRIES and tries[1] > AGREE * tries[0]:
+            tries = sorted([*tries, _run(name, arm, n)])
+        if tries[0] <= 0:
+            raise _no_time(name)
+        calls = max(1, min(most, round(n * block_s / tries[0])))
+        if calls <= 2 * n:
+            return calls
+        n, took = calls, _run(name, arm, calls)
 
 
 def _run(name: str, arm: Arm, n: int) -> float:

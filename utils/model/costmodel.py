@@ -136,17 +136,24 @@ def queue(ops: Sequence[Op], *, depth: int = 1024, gap_us: float = 0.0, sync_us:
     return Played(tuple(slots), max(now, busy_until), now, full, synced, idle)
 
 
-def per_step(ops: Sequence[Op], *, depth: int = 1024, gap_us: float = 0.0, sync_us: float = 0.0, steps: int = 8) -> float:
-    """What one more step adds, µs, when steps follow each other without a sync in between: by then the start-up of the first is
-    over, and the queue has filled if it ever does.
+def per_step(
+    ops: Sequence[Op], *, depth: int = 1024, gap_us: float = 0.0, sync_us: float = 0.0, warm: int = 32, steps: int = 8
+) -> float:
+    """What one more step adds, µs, where the same step is repeated: the mean of `steps` steps behind `warm` others, from one
+    end to another. A step has ended when all of it is issued and its kernels have run.
 
-    It is the time from the issue or end of step `steps` to that of step `2 · steps`, per step.
+    In a chain of steps the first start-up is paid once; what is left is, mostly, the slower side's time for a step.
     """
-    if steps < 1:
-        raise ValueError("at least one step")
-    more = max(steps, -(-depth // max(1, sum(op.device_us is not None for op in ops))))  # enough to fill the queue
-    played = [queue([*ops] * n, depth=depth, gap_us=gap_us, sync_us=sync_us).wall_us for n in (more, more + steps)]
-    return (played[1] - played[0]) / steps
+    if warm < 1 or steps < 1:
+        raise ValueError("at least one step is measured, behind at least one other")
+    if not ops:
+        return 0.0
+    slots = queue([*ops] * (warm + steps), depth=depth, gap_us=gap_us, sync_us=sync_us).slots
+
+    def end(step: int) -> float:
+        return max(max(slot.issued, slot.ended or 0.0) for slot in slots[: step * len(ops)])
+
+    return (end(warm + steps) - end(warm)) / steps
 
 
 # ------------------------------------------------------------------------------------------------ ops from bytes

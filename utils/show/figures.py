@@ -615,6 +615,8 @@ def timeline(host_lane: Sequence[Span], device_lane: Sequence[Span], *, title: s
         axes.set_ylim(len(lanes) - 0.5, -0.5)
         axes.set_xlim(0, far * 1.02)
         axes.set_xlabel(unit)
+        if source:
+            axes.set_title(source, fontsize=9, fontweight="normal", color=theme.MUTED)
         _headline(figure, title)
 
     rows = [
@@ -633,4 +635,9 @@ def timeline(host_lane: Sequence[Span], device_lane: Sequence[Span], *, title: s
         + " ".join(f"The {name} works {format_ns(float(ns))}." for name, ns in busy.items())
         + f" {source}"
     )
-    return Picture(_drawn(paint, 1.75), alt, Table(rows, caption=title or "Timeline", notes=[source] if source else []), source)
+    return Picture(
+        _drawn(paint, 2.0 if source else 1.75),
+        alt,
+        Table(rows, caption=title or "Timeline", notes=[source] if source else []),
+        source,
+    )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from utils.measure.grad_graph import Graph, GraphNode
-from utils.show import figures, theme
+from utils.show import theme
+from utils.show.figures import _drawn, _headline
 from utils.show.picture import Picture
 from utils.show.tables import Table
 
@@ -35,11 +36,11 @@ def graph_figure(graph: Graph, *, title: str = "", source: str = "") -> Picture:
         axes.set_xlim(-0.55, max(x for x, _ in places.values()) + 0.55)
         axes.set_ylim(rows - 0.45, -0.6)
         axes.axis("off")
-        figures._headline(figure, heading)
+        _headline(figure, heading)
 
     heading = title or f"The graph behind {graph.expression}"
     alt = f"{heading}. " + " ".join(_told(node, graph) for node in graph.nodes)
-    return Picture(figures._drawn(paint, HIGH * rows + 0.35), alt, graph_table(graph, heading), source)
+    return Picture(_drawn(paint, HIGH * rows + 0.35), alt, graph_table(graph, heading), source)
 
 
 def layout(graph: Graph) -> dict[int, tuple[float, int]]:

@@ -135,7 +135,7 @@ def profiled(lanes: Mapping, title: str, label: str) -> Picture:
             device.append((free, start, "nothing to run", "wait"))
         device.append((start, start + ns, _short(name)))
         free = max(free, start + ns)
-    return figures.timeline(host, device, title=title, source=f"{label}; stretched by the profiler")
+    return figures.timeline(host, device, title=title, source=f"{label}; under a profiler; waits shaded")
 
 
 def _short(name: str) -> str:

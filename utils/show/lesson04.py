@@ -73,6 +73,8 @@ WHY = {
 
 OTHER_WAY = 1.25  # a price this many times another is called clearly more
 CLOCK_NOISE = 0.02  # SM clocks within 2 % of each other are called the same
+TAKEN = 10.0  # a second thread that costs ten times the whole add was not being woken: it waited for a core
+SHARED = 1.05  # two threads that gain less than this are called no faster
 AGREE = 1.15  # clocks within 15 % of each other are said to agree
 NO_LINE = "none"  # the variant of the study's steps without one more line
 READS = ("aten::_local_scalar_dense", "aten::nonzero", "aten::equal", "aten::masked_select", "aten::_unique2")
@@ -172,12 +174,18 @@ def filled(found: Found, simulated: Mapping) -> tuple[str, Sentence]:
         words.append(
             f"Up to launch {numbers['fills_at']:,} a call took {_us(numbers['host_ahead_us'])}; from then on "
             f"{_us(numbers['host_full_us'])}, {significant(numbers['host_full_us'] / numbers['host_ahead_us'], 2)} times as "
-            f"long, where a kernel takes {_us(numbers['kernel_us'])}. {ended:,} kernels had ended by then, and at "
+            f"long, where a kernel takes {_us(numbers['kernel_us'])}{_gap(numbers)}. {ended:,} kernels had ended by then, and at "
             f"most {numbers['depth_max']:,} were in the queue ({label})."
         )
     kind = "endless" if cases[0][0]["numbers"]["fills_at"] is None else "waits"
     missing = "" if found.value is not None else str(not_measured(found, "the queue of a GPU"))
     return FULL_ANSWERS[kind][1], Sentence(*words, missing or _why(found))
+
+
+def _gap(numbers: Mapping) -> str:
+    """The pause between two kernels, which a full queue's launches wait for as well."""
+    gap = numbers.get("gap_us")
+    return f" and the step to the next one {_us(gap)}" if gap else ""
 
 
 def call_figures(found: Found, simulated: Mapping) -> list[Picture]:
@@ -236,10 +244,11 @@ def pace(kernel_us: float = 2.0, launch_us: float = 5.0) -> tuple[str, Sentence]
     kind = "longer" if ratio > 1.02 else "same" if ratio > 0.9 else "half"
     long_before, long_after = (queue_explorer.simulate(launch_us, k) for k in (8 * launch_us, 4 * launch_us))
     words = (
-        f"Kernels of {significant(kernel_us, 2)} µs behind launches of {significant(launch_us, 2)} µs take {_us(before.end)} in "
-        f"all, kernels of half the length {_us(after.end)} ({queue_explorer.LABEL}).",
-        f"Where kernels are longer than launches, half the kernel is {_us(long_after.end)} instead of {_us(long_before.end)}.",
-        "A step takes about launches times the larger of the two, as long as nobody waits in between.",
+        f"40 kernels of {significant(kernel_us, 2)} µs behind launches of {significant(launch_us, 2)} µs take "
+        f"{_us(before.end)} in all, kernels of half the length {_us(after.end)} ({queue_explorer.LABEL}).",
+        f"It is otherwise where kernels are longer than launches: halved from {significant(8 * launch_us, 2)} to "
+        f"{significant(4 * launch_us, 2)} µs, they take {_us(long_after.end)} instead of {_us(long_before.end)}.",
+        "A step takes about the number of launches times the larger of the two, as long as nobody waits in between.",
     )
     return PACE_ANSWERS[kind][1], Sentence(*words)
 
@@ -252,17 +261,18 @@ def launch_share(found: Found) -> Sentence:
     race = found.value
     if race is None:
         return not_measured(found, "what a launch costs the host of a GPU")
-    whole, empty, torch_s = (race[name].ns for name in ("c = a + b", "empty launch", "launch by torch"))
+    whole, empty = (race[name].ns for name in ("c = a + b", "empty launch"))
     words = [
         f"One c = a + b took the host {format_ns(whole)}, a launch of an empty kernel {format_ns(empty)}: "
         f"{format_share(empty, whole)} ({found.label}).",
-        f"The same by torch's own launch code, {format_ns(torch_s)}.",
     ]
+    if "launch by torch" in race.readings:
+        words.append(f"Launched by torch's own code, a kernel took {format_ns(race['launch by torch'])}.")
     if "launch and wait" in race.readings:
         wait = race["launch and wait"].ns
         words.append(
-            f"With a wait after each launch it is {format_ns(wait)}, {significant(wait / empty, 2)} times the launch alone: "
-            "that is a way there and back, and no price of launching."
+            f"With a wait after each launch it took {format_ns(wait)}, {significant(wait / empty, 2)} times the launch alone: "
+            "that is the way there and back, and no price of a launch."
         )
     return Sentence(*words, _why(found))
 
@@ -293,14 +303,14 @@ def clocks(found: Found) -> tuple[str | None, Sentence]:
     }
     words = []
     for name, text in (
-        ("pair", "two events around it, in an idle queue"),
+        ("pair", "two events around it in an idle queue"),
         ("graph", "one node more in a graph"),
         ("profiler", "the profiler"),
     ):
-        words.append(f"{text}: {format_ns(seen[name])}" if name in seen else f"{text}: not measured")
+        words.append(f"by {text}: {format_ns(seen[name])}" if name in seen else f"by {text}: not measured")
     longest, shortest = max(seen, key=seen.get), min(seen, key=seen.get)
     kind = "agree" if seen[longest] <= AGREE * seen[shortest] else longest
-    said = [f"One a + b of one element by {'; '.join(words)} ({found.label})."]
+    said = [f"The kernel of one a + b of one element takes, {'; '.join(words)} ({found.label})."]
     if kind != "agree":
         said.append(
             f"The longest is {significant(seen[longest] / seen[shortest], 2)} times the shortest, of one and the same kernel."
@@ -312,7 +322,7 @@ def clocks(found: Found) -> tuple[str | None, Sentence]:
         )
     if STEADY in race.readings:
         said.append(f"Behind each other, kernels take {format_ns(race[STEADY])} each: the kernel and the step to the next one.")
-    said.append("The profiler reads a kernel's own begin and end.")
+    said.append("The profiler reads when the kernel itself began and ended.")
     return CLOCK_ANSWERS[kind][1], Sentence(*said, _why(found))
 
 
@@ -324,10 +334,14 @@ def sm_clock(found: Found) -> Sentence:
     words = []
     if n.get("smi_untouched_mhz") is not None:
         words.append(f"Before this process used the GPU, nvidia-smi read {_mhz(n['smi_untouched_mhz'])}.")
-    words.append(f"After {significant(n['idle_s'], 2)} s without work the first kernel saw {_mhz(n['first_mhz'])},")
-    words.append(
-        f"later ones {_mhz(n['settled_mhz'])}" + (f", {significant(n['ramp_ms'], 2)} ms on." if n.get("ramp_ms") else ".")
-    )
+    pause = f"After {significant(n['idle_s'], 2)} s without work"
+    if abs(n["first_mhz"] / n["settled_mhz"] - 1) <= CLOCK_NOISE:
+        words.append(
+            f"{pause} the first kernel and later ones saw {_mhz(n['settled_mhz'])}: here, a pause did not slow the clock."
+        )
+    else:
+        ramp = f", after {significant(n['ramp_ms'], 2)} ms" if n.get("ramp_ms") else ""
+        words.append(f"{pause} the first kernel saw {_mhz(n['first_mhz'])}, later ones {_mhz(n['settled_mhz'])}{ramp}.")
     change = n["gemm_mhz"] / n["settled_mhz"] - 1
     side = "lower" if change < 0 else "higher"
     words.append(
@@ -336,7 +350,8 @@ def sm_clock(found: Found) -> Sentence:
     )
     if n.get("smi_idle_mhz") is not None and n.get("smi_busy_mhz") is not None:
         words.append(f"nvidia-smi's own readings: {_mhz(n['smi_idle_mhz'])} idle, {_mhz(n['smi_busy_mhz'])} busy.")
-    return Sentence(*words, f"({found.label})", _why(found))
+    words[-1] = f"{words[-1].removesuffix('.')} ({found.label})."
+    return Sentence(*words, _why(found))
 
 
 def _mhz(value: float | None) -> str:
@@ -364,6 +379,7 @@ WORKLOADS = {
     "gemm": "large matrix products",
 }
 NOT_BOUND = ("idle", "one_sm", "gemm")  # workloads that no launch holds up
+STREAMS = ("one_sm", "tiny", "eager")  # workloads that a claim about utilisation speaks of
 
 
 def _loads(found: Found) -> dict[str, Mapping]:
@@ -394,13 +410,13 @@ def reads_low(found: Found) -> Sentence:
     if not rows:
         return not_measured(found, "when the reading is low")
     rows.sort(key=lambda row: -row["utilisation"])
-    words = [f"{_called(row)}: {_percent(row['utilisation'])}" for row in rows]
+    words = "; ".join(f"{_called(row)}: {_percent(row['utilisation'])}" for row in rows)
     end = (
-        "All of them are bound by launches. The reading is low where the host leaves holes, and full where it leaves none."
+        "All of them are bound by launches. The more holes the host leaves between kernels, the lower the reading."
         if rows[0]["utilisation"] > 50 > rows[-1]["utilisation"]
         else "All of them are bound by launches, and in this run the reading did not tell them apart."
     )
-    return Sentence(f"{'; '.join(word[0].upper() + word[1:] for word in words)} ({found.label}).", end)
+    return Sentence(f"{words[0].upper()}{words[1:]} ({found.label}).", end)
 
 
 def _called(row: Mapping) -> str:
@@ -422,7 +438,7 @@ def occupancy(found: Found) -> Sentence:
     small, large = (f(kernels, key=lambda k: k["blocks"] * k["threads"], default=None) for f in (min, max))
     for one in {id(k): k for k in (small, large) if k}.values():
         grid = f"{one['blocks']:,} block{'s' * (one['blocks'] > 1)} of {one['threads']:,} threads"
-        words.append(f"{one['what']} ran as {grid}: {_share_of_warps(one, found.value)} of the warps that fit.")
+        words.append(f"“{one['what']}” ran as {grid}: {_share_of_warps(one, found.value)} of the warps that fit.")
     for row in found.value["residency"][:1]:
         words.append(f"A kernel of {row['blocks']} block was seen on {row['sms_used']} SM.")
     return Sentence(*words, *(f"{why[0].upper()}{why[1:]}." for why in found.value.get("why", ())), _why(found))
@@ -492,13 +508,16 @@ def waiting(found: Found, traced: Mapping[str, Dispatch]) -> tuple[str, Sentence
     if found.value is None:
         waits = [line for line, ops in read_outs(traced).items() if ops]
         calm = [line for line in traced if line not in waits]
-        said = f"By their ops, these lines hand a value to the host: {_join(waits) or 'none'}. On a GPU each of them would wait."
+        said = f"By their ops, these lines hand a value, or a shape, to the host: {_join(waits) or 'none'}."
+        said += " On a GPU each of them would wait." if waits else ""
         more = str(not_measured(found, "how long each of them waits"))
     else:
         rows = found.value["rows"]
         waits = [row["code"] for row in rows if row["waits"]]
         calm = [row["code"] for row in rows if not row["waits"] and row["variant"] != NO_LINE]
-        said = f"On the timeline ({found.label}) the host waited in {_join(waits) or 'none'}, not in {_join(calm) or 'others'}."
+        said = f"On the timeline ({found.label}) the host waited in {_join(waits) or 'none of the lines'}" + (
+            f"; not in {_join(calm)}." if calm else "."
+        )
         more = f"{_steps(rows)} {_why(found)}"
     kind = "none" if not waits else "all" if not calm else "item" if _only_item(waits) else "several"
     return WAITING_ANSWERS[kind][1], Sentence(said, more)
@@ -531,7 +550,7 @@ def waits_table(traced: Mapping[str, Dispatch]) -> Table:
         {"line": line, "op": ", ".join(dict.fromkeys(ops)) or "none", "ops": len(traced[line].ops)}
         for line, ops in read_outs(traced).items()
     ]
-    columns = {"line": "line", "op": "ops that hand a value to the host", "ops": "ops in all"}
+    columns = {"line": "line", "op": "ops that hand a value, or a shape, to the host", "ops": "ops in all"}
     note = "Seen here, op by op. h.tolist() reads memory without an op, so a trace of ops does not see it"
     return Table(rows, columns, f"What stands behind a line ({next(iter(traced.values())).device})", [note])
 
@@ -569,10 +588,12 @@ def sync_figures(found: Found) -> list[Picture]:
     """The same steps without and with a line that waits, as two lanes."""
     if found.value is None:
         return []
-    return [
-        launch_figures.profiled(one, f"Steps with {name}" if name != "none" else "Steps without a line that waits", found.label)
-        for name, one in found.value.get("timelines", {}).items()
-    ]
+    codes = {row["variant"]: row["code"] for row in found.value["rows"]}
+    titles = {
+        name: "Steps without a line that waits" if name == NO_LINE else f"Steps with {code}" for name, code in codes.items()
+    }
+    timelines = found.value.get("timelines", {})
+    return [launch_figures.profiled(one, titles[name], found.label) for name, one in timelines.items()]
 
 
 # ------------------------------------------------------------------------------------------------ deeper
@@ -620,19 +641,21 @@ def openmp(found: Found) -> Sentence:
     n, sizes = found.value["numbers"], found.value["sizes"]
     words = [
         f"With two threads allowed, an add of {sizes['below']:,} elements took {_us(n['below_2_us'])}, one of {sizes['above']:,} "
-        f"{_us(n['above_2_us'])}; with one thread {_us(n['below_1_us'])} and {_us(n['above_1_us'])}."
+        f"{_us(n['above_2_us'])}; with one thread {_us(n['below_1_us'])} and {_us(n['above_1_us'])} ({found.label})."
     ]
-    if n["wake_seen"]:
+    if n["wake_seen"] and n["wake_us"] > TAKEN * n["below_1_us"]:
+        words.append(f"The second thread came {_us(n['wake_us'])} late: in this run, its core was taken by other work.")
+    elif n["wake_seen"]:
         words.append(f"Beyond its share of the work, the second thread cost {_us(n['wake_us'])}: the CPU's own launch.")
     else:
-        words.append("What waking the second thread costs is not seen in this run: it is inside the error.")
+        words.append("What waking the second thread costs is not seen in this run: it is smaller than the error.")
     gain = n["far_1_us"] / n["far_2_us"]
     words.append(
         f"At {sizes['far']:,} elements two threads were {significant(gain, 2)} times as fast as one."
-        if gain > 1
+        if gain > SHARED
         else f"At {sizes['far']:,} elements two threads were no faster than one."
     )
-    return Sentence(*words, f"({found.label})")
+    return Sentence(*words)
 
 
 def openmp_table(found: Found) -> Table | None:
@@ -648,18 +671,23 @@ def openmp_table(found: Found) -> Table | None:
     return Table(rows, columns, "The CPU's own launch", [found.label, *found.value.get("notes", ())])
 
 
+NOT_FIRST = ("import torch", "second ", "third ", "a + b after")  # steps of the ladder that are no first call
+
+
 def first_calls(found: Found) -> Sentence:
     """The dearest first call, beside the warm price of the same thing where both were taken."""
     if found.value is None:
-        return not_measured(found, "what first calls cost on a GPU")
+        return not_measured(found, "what first calls cost")
     steps = found.value["steps"]
-    dearest = max((step for step in steps if step[0] != "import torch"), key=lambda step: step[1])
+    dearest = max((step for step in steps if not step[0].startswith(NOT_FIRST)), key=lambda step: step[1])
     words = [f"The dearest first call was “{dearest[0]}” with {format_time(dearest[1])} ({found.label})."]
     took = dict(map(tuple, steps))
     for name in ("a + b", "x @ x"):
         if {f"first {name}", f"second {name}"} <= set(took):
             first, second = took[f"first {name}"], took[f"second {name}"]
             words.append(f"{name} took {format_time(first)} the first time and {format_time(second)} the second.")
+            if second >= first:
+                words[-1] += " So this run shows no price of a first call there."
     return Sentence(*words)
 
 
@@ -676,7 +704,8 @@ def first_table(found: Found) -> Table | None:
         "took": "took",
         **({"eager": "all code loaded at the start"} if "eager" in rows[0] else {}),
     }
-    return Table(rows, columns, "First calls of a fresh process", [found.label])
+    notes = [found.label, *found.value.get("notes", ()), *([found.value["why"]] if found.value.get("why") else [])]
+    return Table(rows, columns, "First calls of a fresh process", notes)
 
 
 # ------------------------------------------------------------------------------------------------ the numbers that are judged
@@ -691,8 +720,10 @@ def judged(found: Found, fast: Mapping, slow: Mapping, waited: Mapping) -> dict:
     cases = found.value if here else {"fast": fast, "slow": slow, "synchronised": waited}
     slow, fast, waited = cases["slow"], cases["fast"], cases["synchronised"]
     full = slow["numbers"]["host_full_us"]
-    late = sum(
-        began < called
+    clocks = found.value["alignment"] if here else {"clock_error_us": 0.0, "timer_resolution_ns": 0}
+    error = 1e3 * clocks["clock_error_us"] + clocks["timer_resolution_ns"]
+    early = sum(
+        began < called - error
         for one in (fast, slow, waited)
         for called, began in zip(one["points"]["host_start_ns"], one["points"]["start_ns"], strict=True)
     )
@@ -704,7 +735,7 @@ def judged(found: Found, fast: Mapping, slow: Mapping, waited: Mapping) -> dict:
         "waited step": 1e3 * waited["numbers"]["span_us"] / waited["n"],
         "fast step": 1e3 * fast["numbers"]["span_us"] / fast["n"],
         "fast launch": 1e3 * fast["numbers"]["host_ahead_us"],
-        "kernels before their launch": late,
+        "kernels before their launch": early,
     }
 
 
@@ -754,14 +785,23 @@ def judged_first(found: Found) -> dict:
 # ------------------------------------------------------------------------------------------------ the end
 
 
-def verdicts(device: str, found: Mapping[str, Found]) -> Table:
-    """The claims of this lesson: yours (the parts `found` live, by name), recorded, cited, the verdict with its sentence."""
+def verdicts(found: Mapping[str, Found]) -> Table:
+    """The claims of this lesson: yours (the parts `found` live, by name), recorded, cited, the verdict with its sentence.
+
+    A claim is about a GPU or about the CPU beside it, and is shown of the one that its metric names.
+    """
     from utils.measure import machine
 
-    live = {name: one.value for name, one in found.items() if one.live and one.value is not None}
-    yours = studies.live("launch", device, machine.fingerprint(), live) if live else None
-    rows = ledger.verdict_table("launch", yours=yours)
-    best = studies.best("launch", "cuda")
+    live, where = {name: one.value for name, one in found.items() if one.live and one.value is not None}, machine.fingerprint()
+    tables = {d: ledger.verdict_table("launch", yours=studies.live("launch", d, where, live)) for d in ("cuda", "cpu")}
+    by_id = {d: {row["id"]: row for row in rows} for d, rows in tables.items()}
+    rows = [by_id[(claim.metric or {}).get("device", "cuda")][claim.id] for claim in ledger.claims("launch")]
+    kept = studies.best("launch", "cuda")
+    here, there = _evidence(live), _evidence({} if kept is None else kept.parts)
+    rows = [
+        {**row, "yours": here.get(row["id"], row["yours"]), "recorded": there.get(row["id"], row["recorded"])} for row in rows
+    ]
+    best = [study.label() for device in ("cuda", "cpu") if (study := studies.best("launch", device)) is not None]
     columns = {
         "id": "claim",
         "claim": "what is claimed",
@@ -771,7 +811,25 @@ def verdicts(device: str, found: Mapping[str, Found]) -> Table:
         "verdict": "verdict",
         "sentence": "because",
     }
-    return Table(rows, columns, "Claims and verdicts", [best.label() if best else "Recorded: no GPU has been recorded yet"])
+    return Table(rows, columns, "Claims and verdicts", best or ["Recorded: nothing yet"])
+
+
+def _evidence(parts: Mapping[str, Race | dict]) -> dict[str, str]:
+    """A few words of what the parts show of the claims that have no figure; "not measured" where a part is missing."""
+    words = dict.fromkeys(("A21", "A32", "A48"), "not measured")
+    if lanes := parts.get("lanes"):
+        n = lanes["slow"]["numbers"]
+        full = "the queue never full" if n["fills_at"] is None else f"queue full at launch {n['fills_at']:,}"
+        words["A21"] = f"a call {_us(n['host_ahead_us'])}, its kernel {_us(n['kernel_us'])}; {full}"
+    read = {row["workload"]: row for row in parts.get("utilisation", {}).get("rows", ()) if row["utilisation"] is not None}
+    if read:
+        words["A32"] = "; ".join(
+            f"{_called(row)} {_percent(row['utilisation'])}" for name, row in read.items() if name in STREAMS
+        )
+    if "one_sm" in read:
+        share = format_share(read["one_sm"]["sms_used"], parts["utilisation"]["sms"])
+        words["A48"] = f"{_percent(read['one_sm']['utilisation'])} read, on {share} of the SMs"
+    return words
 
 
 TRANSFER_LAUNCHES, TRANSFER_KERNEL_US = 200, 3.0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from utils.measure import roofline
+from utils.measure import ridge_point, roofline
 from utils.measure.intensity import Work
 from utils.measure.launch_here import Found
 from utils.measure.ridge_here import Both
@@ -737,77 +737,30 @@ def gemm_tax(part: Both) -> Sentence:
 # ------------------------------------------------------------------------------------------------ the numbers that are judged
 
 
-def judged_counts(counted: Mapping[str, Work], elements: int) -> dict:
-    """For `expect`: the counted bytes of a + b in fp32, and by hand: 12 for each element."""
-    return {"device": "cpu", "counted": counted["a + b"].bytes, "by hand": 12.0 * elements}
-
-
-# What the checks speak of → (part, its number).
+# Part → the numbers that the lesson's checks speak of.
 JUDGED = {
-    "vector": ("peaks", "vector_fp32"),
-    "integer": ("peaks", "integer"),
-    "cold over warm": ("warm_cold", "ratio"),
-    "transposed": ("layout", "transposed_ratio"),
-    "both transposed": ("layout", "both_ratio"),
-    "decode, one": ("decode", "intensity"),
-    "decode, many": ("decode", "intensity_largest"),
-    "below, by count": ("census", "below_count"),
-    "products, by count": ("census", "product_count"),
-    "products, by time": ("census", "product_time"),
-    "MFU tiny": ("mfu", "mfu_tiny"),
-    "MFU wide": ("mfu", "mfu_wide"),
+    "peaks": ("gemm_fp32", "vector_fp32"),
+    "ops": ("intensity_add", "intensity_gemm"),
+    "warm_cold": ("ratio",),
+    "intermediate": ("reused_ratio",),
+    "layout": ("transposed_ratio", "both_ratio"),
+    "allocation": ("fresh_64_faults",),
+    "decode": ("intensity", "intensity_largest"),
+    "census": ("product_time", "product_count", "below_count"),
+    "mfu": ("wide_over_tiny",),
 }
 
 
-def judged(device: str, **parts: Both) -> dict:
-    """For `expect`: the numbers of the parts measured here, by what they are called in JUDGED; why not where there is none."""
-    return {"device": device} | {
-        name: _number(parts[part].here, number) for name, (part, number) in JUDGED.items() if part in parts
-    }
+def judged(device: str, **parts: Both) -> dict[str, dict]:
+    """For `expect`: by part, the numbers that were measured here; in place of one that was not, why not."""
+    return {name: _judged(device, name, part.here) for name, part in parts.items()}
 
 
-def _number(found: Found, name: str) -> float | NotMeasured:
+def _judged(device: str, name: str, found: Found) -> dict:
     if found.value is None:
-        return NotMeasured(found.why or "it was not measured here")
-    value = found.value["numbers"].get(name)
-    return NotMeasured(f"{name} was not measured here") if value is None else value
-
-
-def judged_ops(device: str, part: Both) -> dict:
-    """For `expect`: how far an add and a large product are from the ridges of their own engines, on the roofs of their race."""
-    if part.here.value is None:
-        why = NotMeasured(part.here.why)
-        return {"device": device, "add": why, "ridge of the add": why, "product": why, "ridge of the product": why}
-    rows = {row["op"]: row for row in part.here.value["rows"]}
-    ridge = {
-        op: 1e3 * part.here.value["roofs"][row["roof"]] / part.here.value["roofs"]["gbps"]
-        if row["roof"]
-        else NotMeasured("no loop of our own measured the vector units")
-        for op, row in rows.items()
-        if op in ("add", "gemm")
-    }
-    return {
-        "device": device,
-        "add": rows["add"]["intensity"],
-        "ridge of the add": ridge["add"],
-        "product": rows["gemm"]["intensity"],
-        "ridge of the product": ridge["gemm"],
-    }
-
-
-def judged_fresh(part: Both) -> dict:
-    """For `expect`: page faults a call into a fresh result and into a given one, and the pages of the result."""
-    if part.here.value is None:
-        why = NotMeasured(part.here.why)
-        return {"device": "cpu", "fresh": why, "given": why, "pages": why}
-    pages = max(row["pages"] for row in part.here.value["rows"])
-    numbers = part.here.value["numbers"]
-    return {
-        "device": "cpu",
-        "fresh": numbers["fresh_64_faults"],
-        "given": numbers["fresh_64_given_faults"],
-        "pages": pages,
-    }
+        return {"device": device} | dict.fromkeys(JUDGED[name], NotMeasured(found.why or "it was not measured here"))
+    missing = {number: NotMeasured(f"{number} was not measured here") for number in JUDGED[name]}
+    return missing | ridge_point.judged(found.value)
 
 
 # ------------------------------------------------------------------------------------------------ the end

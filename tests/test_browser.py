@@ -15,7 +15,7 @@ from tools import canonical
 from tools.gates import copy_tree
 
 FIRST, TRACE = "notebooks/00_start_here.ipynb", "notebooks/01_one_add.ipynb"
-KEYS, QUEUE = "notebooks/02_dispatcher.ipynb", "notebooks/04_launch.ipynb"
+KEYS, QUEUE, RIDGES = "notebooks/02_dispatcher.ipynb", "notebooks/04_launch.ipynb", "notebooks/06_ridge_point.ipynb"
 WITH_FIGURE = {FIRST: 0, TRACE: 3}  # which of a lesson's predictions opens a figure
 LAB = "labs/lab01_stopwatch/lab01_stopwatch.ipynb"
 
@@ -162,6 +162,39 @@ def test_the_simulated_queues_sliders_redraw_one_labelled_figure(jupyterlab):
             opened.wait_done()
             assert area.locator("img").count() == 1 and area.locator("table").count() == 1
             assert "simulated queue" in area.locator("img").first.get_attribute("alt")
+        assert opened.problems() == []
+
+
+def test_the_rooflines_controls_redraw_one_figure(jupyterlab):
+    """Lesson 06's controls, by keyboard: the slider and each list change the one figure, with its one table.
+
+    Of the lesson's cells only those that they need, over datasheets alone: measuring the machine would take half a minute.
+    """
+    server, browser, root = jupyterlab
+    lesson = canonical.loads((root / RIDGES).read_text(encoding="utf-8"))
+    lesson.cells = [cell for cell in lesson.cells if cell.id in ("setup", "imports", "explorer")]
+    lesson.cells[-1].source = lesson.cells[-1].source.replace("lesson06.own_line(peaks)", "")
+    name = "notebooks/rooflines.ipynb"
+    (root / name).write_text(canonical.dumps(lesson), encoding="utf-8")
+    with server.open(browser, name) as opened:
+        opened.run_all()
+        area = opened.page.locator(f"{opened.CODE} .jp-Cell-outputArea").filter(has=opened.page.get_by_role("slider")).first
+        lists = area.locator("select")
+        assert area.get_by_role("slider").count() == 1 and lists.count() == 3
+        area.get_by_role("slider").first.scroll_into_view_if_needed()
+        moves = [(area.get_by_role("slider").first, "Home"), *((lists.nth(at), "ArrowDown") for at in range(3))]
+        for control, key in moves:
+            before = area.locator("img").first.get_attribute("src")
+            control.focus()
+            opened.page.keyboard.press(key)
+            opened.page.wait_for_function(
+                "([area, before]) => area.querySelector('img') && area.querySelector('img').src !== before",
+                arg=[area.element_handle(), before],
+                timeout=20_000,
+            )
+            opened.wait_done()
+            assert area.locator("img").count() == 1 and area.locator("table").count() == 1
+            assert "datasheet" in area.locator("img").first.get_attribute("alt")
         assert opened.problems() == []
 
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests import grads, launches, lookups
+from tests import grads, launches, lookups, ridges
 from tests import traces as made_up
 from tests.conftest import REPO
 from tests.factories import WHERE, make_race, make_reading, make_receipt
@@ -26,7 +26,7 @@ from utils.measure.simulated import SimulatedDevice, VirtualClock
 from utils.model import recordings
 from utils.model.expected import ExpectationError, expect
 from utils.model.readings import Reading, Receipt
-from utils.show import instructions, lesson01, lesson03, lesson04
+from utils.show import instructions, lesson01, lesson03, lesson04, lesson06
 
 RNG = random.Random(3)
 
@@ -427,6 +427,37 @@ LAUNCH_FAULTS = {
         steps=[["first a + b", 4.1e3], ["third a + b", 4e3]]
     ),
 }
+
+
+def ridge_study(**wrong: dict) -> dict:
+    """What lesson 06 has measured when its checks run, on a sound machine; `wrong` replaces parts of its study."""
+    parts = ridges.study() | {name: ridges.both(value) for name, value in wrong.items()}
+    return {"judged": lesson06.judged("cpu", **parts)}
+
+
+def ridges_with(**wrong: dict):
+    """Whole parts measured wrongly."""
+    return lambda values: values.update(ridge_study(**wrong))
+
+
+def counted_wrongly(**numbers: float):
+    return lambda values: values["judged"]["ops"].update(numbers)
+
+
+RIDGE_FAULTS = {
+    "the result left out of the bytes of an add": counted_wrongly(intensity_add=1 / 8),
+    "a product counted as n squared operations": counted_wrongly(intensity_gemm=2.0),
+    "a peak in GFLOP/s": ridges_with(peaks=ridges.peaks(gemm_fp32=170.0)),
+    "sets that all fit the cache": ridges_with(warm_cold=ridges.warm_cold(1.0)),
+    "pieces larger than the cache": ridges_with(intermediate=ridges.intermediate(reused=2e7)),
+    "the transposed operand made contiguous before the clock": ridges_with(layout=ridges.layout(1.0)),
+    "the result not transposed with the operands": ridges_with(layout=ridges.layout(both_=7.5)),
+    "a result that the process already had": ridges_with(allocation=ridges.allocation(1.0, faults=0.0)),
+    "one cache shared by all sequences": ridges_with(decode=ridges.decode(many=2.0)),
+    "the time of the products not counted": ridges_with(census=ridges.census(product_time=0.05)),
+    "elementwise ops held against a ridge of integer work": ridges_with(census=ridges.census(below=0.2)),
+    "a step that was not waited for": ridges_with(mfu=ridges.mfu(1.0)),
+}
 LESSONS = {
     "00_start_here": (stopwatch_and_traps, STOPWATCH_FAULTS),
     "01_one_add": (one_add, ONE_ADD_FAULTS),
@@ -434,6 +465,7 @@ LESSONS = {
     "03_autograd": (autograd_study, AUTOGRAD_FAULTS),
     "04_launch": (launch_study, LAUNCH_FAULTS),
     "05_price_each_stage": (receipts, RECEIPT_FAULTS),
+    "06_ridge_point": (ridge_study, RIDGE_FAULTS),
 }
 
 

@@ -17,7 +17,8 @@ MOST_PIECES = 256
 def _pieces(device: str, times: int) -> tuple[int, int]:
     """(elements of a piece, pieces): one vector of all pieces fills `times` last caches, as memory allows."""
     cache = last_cache(device)
-    share, most = (5, 16 * MIB) if device == "cuda" else (8, 8 * MIB)  # a GPU needs longer kernels to be about its data
+    # A GPU needs longer kernels to be about its data; of a CPU's last cache a neighbour may hold most.
+    share, most = (5, 16 * MIB) if device == "cuda" else (32, 2 * MIB)
     piece = max(MIB // 4, min(cache // share, most)) // 4096 * 4096
     room = free_bytes(device) // 16
     count = max(8, min(-(-times * cache // piece), MOST_PIECES, room // piece))
@@ -36,9 +37,10 @@ def warm_cold(device: str = "cpu", progress: Progress | None = None, *, quick: b
     n, count = _pieces(device, TIMES["warm_cold"])
     sets = [tuple(filled(n, device) for _ in range(3)) for _ in range(count)]
     turn = [_adding(torch.add, *three) for three in sets]
-    found = race(
-        device, {"warm": turn[0], "cold": turn}, blocks=20 if quick else 60, at_most_s=2 if quick else 6, progress=progress
-    )
+    with one_thread(device) as on:
+        found = race(
+            device, {"warm": turn[0], "cold": turn}, blocks=20 if quick else 60, at_most_s=2 if quick else 6, progress=progress
+        )
     rate = {name: 12.0 * n / found[name].ns for name in ("warm", "cold")}
     return {
         "device": device,
@@ -52,7 +54,8 @@ def warm_cold(device: str = "cpu", progress: Progress | None = None, *, quick: b
             "aa_error": found.aa_error,
         },
         "notes": [
-            f"{count} sets of three vectors of {4 * n / MIB:g} MiB; last cache as reported: {last_cache(device) / MIB:g} MiB"
+            on,
+            f"{count} sets of three vectors of {4 * n / MIB:g} MiB; last cache as reported: {last_cache(device) / MIB:g} MiB",
         ],
     }
 

@@ -269,10 +269,11 @@ def _ridges(part: Mapping) -> str:
     line = roofline.from_peaks(part, "")
     if not line.roofs:
         return "No roof was measured."
-    told = ", ".join(f"{line.roofs[n].title} at {significant(at)}" for n, at in line.ridges().items())
-    lowest, *_, highest = [*line.ridges().values(), 0.0] if len(line.roofs) == 1 else line.ridges().values()
+    at = line.ridges()
+    told = ", ".join(f"{line.roofs[name].title} at {significant(ridge)}" for name, ridge in at.items())
     words = f"Ridges, in work per byte: {told}."
-    return f"{words} The highest is {_times(highest / lowest)} the lowest." if len(line.roofs) > 1 else words
+    lowest, highest = min(at.values()), max(at.values())
+    return f"{words} The highest is {_times(highest / lowest)} the lowest." if len(at) > 1 else words
 
 
 def roof_figures(peaks: Both) -> list[Picture]:
@@ -696,15 +697,14 @@ def knee_figures(part: Both) -> list[Picture]:
     out = []
     for found in _each(part):
         numbers, points = found.value["numbers"], found.value["points"]
-        line = Roofline(found.label, numbers["gbps"], {})
-        shown = []
+        named, shown = {}, []
         for engine, roof in (("fma", "vector_fp32"), ("integer", "integer")):
             if engine in numbers:
-                line.roofs[roof] = Roof(roof, numbers[engine], roofline.UNITS.get(roof, roofline.FLOP))
+                named[roof] = Roof(roof, numbers[engine], roofline.UNITS.get(roof, roofline.FLOP))
                 kind = "multiply-adds" if engine == "fma" else "integer operations"
                 shown += [Point(f"{p['k']} {kind}", p["intensity"], roof, p["tera"]) for p in points[engine]]
-        if line.roofs:
-            out.append(roofline_figure.figure(line, shown, "A roof, traced"))
+        if named:
+            out.append(roofline_figure.figure(Roofline(found.label, numbers["gbps"], named), shown, "A roof, traced"))
     return out
 
 

@@ -17,7 +17,6 @@ import argparse
 import json
 import sys
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -26,6 +25,7 @@ import torch
 from tabulate import tabulate
 
 from utils.measure import bandwidth as room
+from utils.measure.device_clock import MeasurementError
 from utils.measure.either_clock import MIB, caches, filled, last_cache, machine_name, race, threads
 from utils.measure.gemm_peak import QUICK, gemm, shapes
 from utils.measure.knee import knee
@@ -79,31 +79,27 @@ def settled(measure: Callable, what: str):
 
 
 def _cpu_sweep(a, b, c) -> tuple[dict, dict, dict]:
-    """Streams that read and write, over half of the buffers too, on every number of threads."""
+    """Streams that read and write, in shorter and longer passes, on every number of threads."""
     try:
-        from utils.measure.cpu_loops import KINDS, WHOLE, loops
+        from utils.measure.cpu_loops import KINDS, loops, shared_out
 
         run = loops().run
-    except Exception:  # without a compiler there is nothing to sweep
+    except MeasurementError:  # without a compiler there is nothing to sweep
         return {}, {}, {}
     own, nbytes = {}, {}
-    for part in (1, 2):
+    for mib in (4, 16, 32):
         for many in range(1, threads() + 1):
-            if (part, many) == (1, threads()):
-                continue  # the room's own
-            n = a.numel() // part // (WHOLE * many) * WHOLE * many
-            if 4 * n < 4 * last_cache("cpu") and part > 1:
+            n = shared_out(mib * MIB // 4, many)
+            parts = a.numel() // (mib * MIB // 4)
+            if parts < 2 or 3 * parts * mib * MIB < 4 * last_cache("cpu"):
                 continue  # a cache would help
+            sets = [tuple(t[i * (mib * MIB // 4) : (i + 1) * (mib * MIB // 4)] for t in (a, b, c)) for i in range(parts)]
             for kind in KINDS:
                 if room._kind(kind) in room.ROOF:
-                    name = f"{kind}, 1/{part}, {many} threads"
-                    own[name] = partial(_run, run, kind, a, b, c, n, many)
+                    name = f"{kind}, {mib} MiB a pass, {many} threads"
+                    own[name] = room.passes(run, kind, sets, n, many)
                     nbytes[name] = 4 * room.WORDS[room._kind(kind)] * n
     return {}, own, nbytes
-
-
-def _run(run: Callable, kind: str, a, b, c, n: int, many: int, times: int) -> float:
-    return run(kind, a, b, c, n=n, threads=many, times=times)
 
 
 def _gpu_sweep(a, b, c) -> tuple[dict, dict, dict]:

@@ -161,6 +161,9 @@ def test_what_cannot_be_shared_out_is_refused(loops):
     x = torch.rand(N)
     with pytest.raises(MeasurementError, match="cannot run over"):
         loops.run("copy", x, x, x, n=N - 1, threads=2)
+    for wrong in (x[1:], x[:16], x.double(), torch.rand(2 * N)[::2]):
+        with pytest.raises(MeasurementError, match="contiguous vectors"):
+            loops.run("copy", x, x, wrong, n=N, threads=1)
     with pytest.raises(ValueError):
         loops.run("no such loop", x, x, x, n=N)
 

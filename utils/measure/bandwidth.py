@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from itertools import cycle, islice
 
 from utils.measure.device_clock import MeasurementError
 from utils.measure.either_clock import MIB, Progress, caches, filled, free_bytes, last_cache, machine_name, need, race, threads
@@ -17,6 +18,7 @@ from utils.model.readings import Race
 ROOF = ("copy", "add", "triad")  # what the roof is taken from: loops that read and write, as ops do
 FEW = ("torch copy", "torch add", "copy, streaming stores", "add, streaming stores", "copy", "add")
 LEAST = 1 << 20  # floats of a vector whose stream is still about memory and not about starting threads
+SLICE = 4 << 20  # bytes of one vector that a pass on a CPU takes
 WORDS = {"read": 1, "write": 1, "copy": 2, "add": 3, "triad": 3}
 MOST, QUICK = 1 << 30, 256 * MIB  # bytes of one buffer
 GPU_QUICK = 512 * MIB
@@ -31,34 +33,55 @@ def buffer_bytes(device: str, quick: bool) -> int:
 
 
 def streams(device: str, a, b, c) -> tuple[dict, dict, dict, list[str]]:
-    """(torch's variants, our own, bytes of one call by name, what is missing in words) of passes over three equal buffers."""
+    """(torch's variants, our own, bytes of one call by name, what is missing in words) of passes over three equal buffers.
+
+    On a CPU a call passes over one slice of the buffers, and the slices take turns: a pass below a millisecond is seldom
+    disturbed, and a slice that is met again has left the caches as surely.
+    """
     import torch
 
     n, notes = a.numel(), []
-    calls: dict[str, Callable] = {"torch copy": lambda: c.copy_(a), "torch add": lambda: torch.add(a, b, out=c)}
-    nbytes = {"torch copy": 8 * n, "torch add": 12 * n}
+    parts = max(1, 4 * n // SLICE) if device == "cpu" else 1
+    each = n // parts // 1024 * 1024
+    sets = [tuple(t[i * each : (i + 1) * each] for t in (a, b, c)) for i in range(parts)]
+    calls: dict[str, Callable | list[Callable]] = {
+        "torch copy": [partial(three[2].copy_, three[0]) for three in sets],
+        "torch add": [partial(torch.add, three[0], three[1], out=three[2]) for three in sets],
+    }
+    nbytes = {"torch copy": 8 * each, "torch add": 12 * each}
     own: dict[str, Callable] = {}
     try:
         if device == "cuda":
             from utils.measure import gpu_loops
 
-            calls |= {kind: gpu_loops.stream(kind, a, b, c) for kind in WORDS}
-            nbytes |= {kind: 4 * words * n for kind, words in WORDS.items()}
+            calls |= {kind: gpu_loops.stream(kind, *sets[0]) for kind in WORDS}
+            nbytes |= {kind: 4 * words * each for kind, words in WORDS.items()}
         else:
-            from utils.measure.cpu_loops import KINDS, loops
+            from utils.measure.cpu_loops import KINDS, loops, shared_out
 
             found, many = loops(), threads()
+            even = shared_out(each, many)
             for kind in KINDS:
                 words = WORDS.get(kind.split(",")[0])
                 if words is None or ("streaming" in kind and not found.streams):
                     continue
-                own[kind] = partial(_passes, found.run, kind, a, b, c, n, many)
-                nbytes[kind] = 4 * words * n
+                own[kind] = passes(found.run, kind, sets, even, many)
+                nbytes[kind] = 4 * words * even
             if not found.streams:
                 notes.append("this compiler has no streaming stores for this CPU: every store reads its line first")
     except MeasurementError as error:
         notes.append(f"torch's own copy and add are the only streams: {error}")
     return calls, own, nbytes, notes
+
+
+def passes(run: Callable, kind: str, sets: list[tuple], n: int, many: int) -> Callable[[int], float]:
+    """An arm whose calls pass over the first n elements of the sets of vectors in turn."""
+    turns = cycle(sets)
+
+    def arm(times: int) -> float:
+        return sum(run(kind, *three, n=n, threads=many) for three in islice(turns, times))
+
+    return arm
 
 
 def roof_streams(device: str, elements: int, *, reading: bool = False) -> tuple[dict, dict, dict, list[str]]:
@@ -76,10 +99,6 @@ def roof_streams(device: str, elements: int, *, reading: bool = False) -> tuple[
         {f"stream {name}": nbytes[name] for name in names},
         notes,
     )
-
-
-def _passes(run: Callable, kind: str, a, b, c, n: int, many: int, times: int) -> float:
-    return run(kind, a, b, c, n=n, threads=many, times=times)
 
 
 def bandwidth(device: str = "cpu", progress: Progress | None = None, *, quick: bool = False) -> dict:
@@ -173,7 +192,7 @@ def _clearly(size: float, level: str, known: dict[str, int]) -> bool:
 
 
 def _cpu_points(known: dict[str, int], many: int, quick: bool, progress: Progress | None) -> list[dict]:
-    from utils.measure.cpu_loops import WHOLE, loops
+    from utils.measure.cpu_loops import loops, shared_out
 
     run = loops().run
     largest = min(max(4 * max(known.values(), default=0), 64 * MIB), QUICK if quick else MOST, free_bytes("cpu") // 4)
@@ -184,14 +203,14 @@ def _cpu_points(known: dict[str, int], many: int, quick: bool, progress: Progres
     data = filled(sizes[-1] // 4, "cpu")
     arms = {}
     for size in sizes:
-        n = size // 4 // (WHOLE * many) * WHOLE * many
+        n = shared_out(size // 4, many)
         once = max(1, (4 * MIB) // size)  # so that the threads' common start is a small part
         arms[f"{size >> 10} KiB"] = partial(_again, run, data, n, many, once)
     found = race("cpu", {}, arms=arms, blocks=12 if quick else 40, at_most_s=2.0 if quick else 8.0, progress=progress)
     points = []
     for size in sizes:
         once = max(1, (4 * MIB) // size)
-        n = size // 4 // (WHOLE * many) * WHOLE * many
+        n = shared_out(size // 4, many)
         points.append({"kb": size / 1024, "gbps": 4.0 * n * once / found[f"{size >> 10} KiB"].ns})
     return points
 

@@ -27,10 +27,16 @@ KINDS = (
     "integer registers",
 )
 WORDS = {"read": 1, "write": 1, "copy": 2, "add": 3, "triad": 3}  # floats moved an element, as the program counts them
+ALIGNED = 64  # bytes, as torch allocates: the loops load whole vectors
 WHOLE = 128  # elements of a slice come in multiples of this
 PER_ROUND = 24  # operations a vector lane in one round of the loops in registers (a multiply-add counts twice)
 INSTRUCTIONS, CYCLES = 50, 64  # of one round of the issue loop and of the dependent additions
 _POINTER, _INT64, _INT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int
+
+
+def shared_out(n: int, threads: int) -> int:
+    """The largest number up to n of elements that `threads` can share out evenly."""
+    return n // (WHOLE * threads) * WHOLE * threads
 
 
 @dataclass(frozen=True)
@@ -46,8 +52,14 @@ class Loops:
     def run(self, kind: str, a=None, b=None, c=None, *, n: int = 0, k: int = 1, threads: int = 1, times: int = 1) -> float:
         """`times` passes over the first n floats of the tensors; for loops in registers (n = 0), k rounds on each thread.
 
-        Raises MeasurementError for a loop that there is not, or slices that are no multiples of `WHOLE`.
+        Raises ValueError for a loop that there is not, MeasurementError for vectors that it cannot run over: too short, out of
+        line with the cache, or n no multiple of `WHOLE` times the threads.
         """
+        given = [t for t in (a, b, c) if t is not None]
+        if any(t.numel() < n or t.element_size() != 4 or not t.is_contiguous() or t.data_ptr() % ALIGNED for t in given):
+            raise MeasurementError(
+                f"the loop {kind!r} needs contiguous vectors of {n:,} four-byte numbers that begin at a cache line"
+            )
         places = [None if t is None else t.data_ptr() for t in (a, b, c)]
         seconds = self._run(KINDS.index(kind), *places, n, k, threads, times)
         if seconds <= 0:

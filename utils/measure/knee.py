@@ -6,7 +6,8 @@ at all, so that whatever bends its line is no FLOP roof.
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable
+from itertools import cycle, islice
 
 from utils.measure.bandwidth import buffer_bytes
 from utils.measure.either_clock import Progress, filled, need, race, threads
@@ -15,13 +16,15 @@ from utils.model.readings import Race
 FMA = {"cpu": (1, 2, 4, 8, 16, 32, 64, 128), "cuda": (1, 2, 4, 8, 16, 32, 64, 128, 256)}
 INTEGER = {"cpu": (2, 4, 8, 16, 32, 64, 128), "cuda": (3, 6, 12, 24, 48, 96, 192)}
 BYTES = 8  # an element: read once, written once
+SLICES = 8  # of a CPU's vector, which take turns, and more where a pass has more to do: one of a millisecond is seldom disturbed
+BLOCK_MS = 4.0  # a few passes, of which the least disturbed counts
 
 
 def knee(device: str = "cpu", progress: Progress | None = None, *, quick: bool = False) -> dict:
-    """ "points": {"fma": [{"k", "work" (FLOP or operations an element), "intensity" (work per byte), "ns" (a pass), "tera",
-    "gbps"}], "integer": […]}, "elements", "race", "numbers": "ridge_fma" (FLOP per byte) and "ridge_integer" (operations per
-    byte) where the flat part of the line meets the steep one, "gbps" (the flat part), "fma" and "integer" (1e12 a second, the
-    steep part). About 3 s. Raises MeasurementError without a compiler.
+    """ "points": {"fma": [{"k", "work" (FLOP or operations an element), "intensity" (work per byte), "ns" (all elements), "tera",
+    "gbps"}], "integer": […]}, "elements" (of a pass), "race", "numbers": "ridge_fma" (FLOP per byte) and "ridge_integer"
+    (operations per byte) where the flat part of the line meets the steep one, "gbps" (the flat part), "fma" and "integer" (1e12 a
+    second, the steep part). About 3 s. Raises MeasurementError without a compiler.
     """
     need(device, "a traced roof")
     n = buffer_bytes(device, quick) // (1 if device == "cuda" else 2) // 4
@@ -34,16 +37,19 @@ def knee(device: str = "cpu", progress: Progress | None = None, *, quick: bool =
         words = data.view(dtype=_int32())
         calls |= {f"integer {k}": gpu_loops.chain(k, words, integer=True) for k in INTEGER[device]}
     else:
-        from utils.measure.cpu_loops import loops
+        from utils.measure.cpu_loops import WHOLE, loops
 
         run, many = loops().run, threads()
-        arms = {f"fma {k}": partial(_chain, run, "fma chain", data, n, k, many) for k in FMA[device]}
-        ints = filled(n, device)  # its bits are turned upside down: not the floats of the other chain
-        arms |= {f"integer {k}": partial(_chain, run, "integer chain", ints, n, k, many) for k in INTEGER[device]}
-    found = race(device, calls, arms=arms, blocks=10 if quick else 30, at_most_s=4 if quick else 10, progress=progress)
+        whole = _slices(max(*FMA[device], *INTEGER[device])) * WHOLE * many
+        n = n // whole * whole
+        arms = {f"fma {k}": _in_turn(run, "fma chain", data, n, k, many) for k in FMA[device]}
+        ints = filled(data.numel(), device)  # its bits are turned upside down: not the floats of the other chain
+        arms |= {f"integer {k}": _in_turn(run, "integer chain", ints, n, k, many) for k in INTEGER[device]}
+    budget = {"blocks": 10 if quick else 30, "at_most_s": 4 if quick else 10, "block_ms": BLOCK_MS}
+    found = race(device, calls, arms=arms, progress=progress, **budget)
     points = {
-        "fma": [_point(found, "fma", k, 2, n) for k in FMA[device]],
-        "integer": [_point(found, "integer", k, 1, n) for k in INTEGER[device]],
+        "fma": [_point(found, "fma", k, 2, n, _parts(device, k)) for k in FMA[device]],
+        "integer": [_point(found, "integer", k, 1, n, _parts(device, k)) for k in INTEGER[device]],
     }
     return {"device": device, "elements": n, "points": points, "race": found, "numbers": numbers(points, n), "notes": []}
 
@@ -54,12 +60,29 @@ def _int32():
     return torch.int32
 
 
-def _chain(run, kind: str, data, n: int, k: int, many: int, times: int) -> float:
-    return run(kind, c=data, a=data, b=data, n=n, k=k, threads=many, times=times)
+def _slices(k: int) -> int:
+    return SLICES * max(1, k // 16)
 
 
-def _point(found: Race, engine: str, k: int, per: int, n: int) -> dict:
-    ns = found[f"{engine} {k}"].ns
+def _parts(device: str, k: int) -> int:
+    """How many timed passes make one over all elements."""
+    return _slices(k) if device == "cpu" else 1
+
+
+def _in_turn(run: Callable, kind: str, data, n: int, k: int, many: int) -> Callable[[int], float]:
+    """An arm whose calls go over slices in turn: before one is met again, the others have passed the cache."""
+    count = _slices(k)
+    each = n // count
+    slices = cycle([data[i * each : (i + 1) * each] for i in range(count)])
+
+    def arm(times: int) -> float:
+        return sum(run(kind, c=x, a=x, b=x, n=each, k=k, threads=many) for x in islice(slices, times))
+
+    return arm
+
+
+def _point(found: Race, engine: str, k: int, per: int, n: int, parts: int) -> dict:
+    ns = found[f"{engine} {k}"].ns * parts
     work = per * k
     return {"k": k, "work": work, "intensity": work / BYTES, "ns": ns, "tera": work * n / ns * 1e-3, "gbps": BYTES * n / ns}
 

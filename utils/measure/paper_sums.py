@@ -36,11 +36,11 @@ def activation(device: str = "cpu", progress: Progress | None = None, *, quick: 
 
             calls["read"] = gpu_loops.stream("read", words, words, words)
         else:
-            from utils.measure.cpu_loops import loops
+            from utils.measure.cpu_loops import loops, shared_out
             from utils.measure.either_clock import threads
 
             run, many = loops().run, threads()
-            arms["read"] = lambda times: run("read", words, n=words.numel(), threads=many, times=times)
+            arms["read"] = lambda times: run("read", words, n=shared_out(words.numel(), many), threads=many, times=times)
     except MeasurementError as error:
         notes.append(f"reading alone is not measured: {error}")
     found = race(device, calls, arms=arms, blocks=12 if quick else 40, at_most_s=2 if quick else 6, progress=progress)

@@ -504,12 +504,14 @@ def op_figures(part: Both) -> list[Picture]:
 
 
 def op_tables(part: Both) -> list[Table]:
-    """Every op with its intensity, its time, its floor, and how much of the floor the time is."""
+    """Every op: counted intensity; time, FLOPs and counted bytes a second as measured; its floor, and floor over time."""
     columns = {
         "title": "op",
         "shape": "shapes",
         "intensity": "FLOP per byte",
         "ns": "took",
+        "tera": "1e12 FLOP/s",
+        "gbps": "GB/s",
         "floor": "floor",
         "bound": "set by",
         "share": "floor / time",
@@ -522,6 +524,8 @@ def op_tables(part: Both) -> list[Table]:
                 "shape": row["shape"],
                 "intensity": significant(row["intensity"]),
                 "ns": format_time(row["ns"]),
+                "tera": significant(row["tera"]),
+                "gbps": significant(row["gbps"]),
                 "floor": format_time(row["floor_ns"]),
                 "bound": "bytes" if row["bound"] == "memory" else "arithmetic",
                 "share": format_share(row["floor_ns"], row["ns"]),

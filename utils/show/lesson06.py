@@ -86,6 +86,7 @@ WHY = {
 
 ONE = ("vector_fp32",)  # the roof that is drawn first
 APART = 1.15  # ridges, rates and times within 15 % of each other are called the same
+OVER = 1.05  # a rate so far above the best stream of another race is above what the memory can do
 ENGINES = ("vector_fp32", "integer", "issue")
 GROUPS = {
     "product": "products",
@@ -357,7 +358,7 @@ def warm(part: Both, peaks: Both) -> tuple[str | None, Sentence]:
 
     def kind(value: Mapping) -> str:
         rate, roof = value["numbers"]["warm_gbps"], beside(part.first) or value["numbers"]["cold_gbps"]
-        return "above" if rate > APART * roof else "less" if rate < roof / APART else "memory"
+        return "above" if rate > OVER * roof else "less" if rate < roof / APART else "memory"
 
     return _kind(part, kind, WARM_ANSWERS), _told(part, "warm against cold data", say)
 

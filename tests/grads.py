@@ -8,24 +8,14 @@ from __future__ import annotations
 import copy
 import random
 
+from tests.factories import WHERE as FACTORY
 from utils.measure.grad_prices import BACKWARD, DROPPED, FORWARD, HELD, KEPT, PLAIN
 from utils.measure.memory_of_modes import GRAD, INFERENCE, NO_GRAD
 from utils.measure.saved_tensors import BOTH, FIRST, SECOND
 from utils.model.readings import Race, Reading
 from utils.model.studies import Study
 
-WHERE = {
-    "device": "cuda",
-    "cpu": "Intel(R) Xeon(R) Platinum 8468",
-    "machine": "x86_64",
-    "cores": 16,
-    "gpu": "NVIDIA H200",
-    "capability": "9.0",
-    "driver": "570.86.15",
-    "torch": "2.11.0+cu130",
-    "python": "3.12.9",
-    "os": "Linux",
-}
+WHERE = FACTORY["cuda"]
 EXP, SIN, ADD, DATA = "y = x.exp(); y.add_(1)", "y = x.sin(); y.add_(1)", "y = x + 2; y.add_(1)", "y = x.exp(); y.data.add_(1)"
 CHANGED = (
     "one of the variables needed for gradient computation has been modified by an inplace operation: [torch.FloatTensor [4]], "

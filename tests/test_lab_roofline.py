@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import copy
 import subprocess
 import sys
 from collections import Counter
 
 import pytest
 
-from grading import course, fast
-from grading.rebuild import rebuilt
+from grading import course
 from grading.score import lost
+from tests.lab_answers import LIAR, answered
 from utils import paths
 from utils.labs import cells, roofline_real
 from utils.labs.learner import NOBODY, name_of, seed_of
@@ -205,16 +204,6 @@ def test_grading_needs_no_torch():
 # ------------------------------------------------------------------------------------------------ the lab's tests
 
 
-def graded(answers: dict[str, str]):
-    """The scores of the solution with some of its cells written anew."""
-    nb = copy.deepcopy(cells.read(course.source(LAB)))
-    for cell in nb["cells"]:
-        known = cells.known({"cells": [cell]})
-        if known and known[0].solution and known[0].id in answers:
-            cell["source"] = answers[known[0].id]
-    return fast.grade(rebuilt(nb, cells.read(course.source(LAB))))
-
-
 OTHER = {
     "my_name": "def my_name():\n    return 42",
     "elementwise": """
@@ -319,13 +308,13 @@ def mfu(step, tera):
 
 
 def test_right_answers_that_are_written_differently_have_full_marks():
-    scores = graded(OTHER)
+    scores = answered(LAB, OTHER)
     assert lost(scores) == set(), [score for score in scores if score.said]
 
 
 @pytest.mark.parametrize("name", ["my_name = 'Ada'", "", "def my_name():\n    return 'y' * 10_000", "def my_name(:"])
 def test_no_point_hangs_on_the_name(name):
-    assert lost(graded({"my_name": name})) == set()
+    assert lost(answered(LAB, {"my_name": name})) == set()
 
 
 FUNCTIONS = {
@@ -360,25 +349,10 @@ CONSTANTS = [
 @pytest.mark.parametrize("constant", CONSTANTS)
 def test_a_function_that_returns_a_constant_earns_nothing(constant):
     answers = {cell: "\n".join(f"def {name}(*a): return {constant}" for name in names) for cell, names in FUNCTIONS.items()}
-    assert [score.id for score in graded(answers) if score.points] == []
+    assert [score.id for score in answered(LAB, answers) if score.points] == []
 
 
 def test_an_answer_that_says_yes_to_everything_earns_nothing():
     """An object that equals all, is above and below all, holds all, and answers every operator with itself."""
-    liar = """
-class Liar:
-    def __init__(self, *a, **k): pass
-    def __call__(self, *a, **k): return self
-    def __getattr__(self, name): return self
-    def __getitem__(self, key): return self
-    def __iter__(self): return iter(())
-    def __eq__(self, other): return True
-    def __ne__(self, other): return True
-    def __lt__(self, other): return True
-    __le__ = __gt__ = __ge__ = __contains__ = __lt__
-    def __hash__(self): return 0
-    def __mul__(self, other): return self
-    __rmul__ = __add__ = __radd__ = __sub__ = __truediv__ = __rtruediv__ = __mul__
-"""
-    answers = {cell: liar + "\n".join(f"{name} = Liar()" for name in names) for cell, names in FUNCTIONS.items()}
-    assert [score.id for score in graded(answers) if score.points] == []
+    answers = {cell: LIAR + "\n".join(f"{name} = Liar()" for name in names) for cell, names in FUNCTIONS.items()}
+    assert [score.id for score in answered(LAB, answers) if score.points] == []

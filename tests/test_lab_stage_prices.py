@@ -12,6 +12,7 @@ from grading import course, fast, wrong
 from grading.rebuild import rebuilt
 from grading.score import lost
 from tests.factories import make_receipt
+from tests.lab_answers import LIAR
 from utils.labs import cells, stage_prices
 from utils.labs.stage_prices import FAULTS, NOBODY, Raw, name_of, own, report, sheet
 from utils.model import recordings, results
@@ -268,22 +269,7 @@ def test_no_point_hangs_on_the_name():
 
 def test_an_answer_that_says_yes_to_everything_earns_nothing():
     """An object that equals all, is above and below all and holds all: no test may take its word."""
-    liar = """
-class Liar:
-    def __init__(self, *a, **k): pass
-    def __call__(self, *a, **k): return self
-    def __getattr__(self, name): return self
-    def __getitem__(self, key): return self
-    def __eq__(self, other): return True
-    def __ne__(self, other): return True
-    def __lt__(self, other): return True
-    __le__ = __gt__ = __ge__ = __contains__ = __lt__
-    def __hash__(self): return 0
-    def __mul__(self, other): return self
-    __rmul__ = __add__ = __sub__ = __truediv__ = __mul__
-    def __format__(self, spec): return "liar"
-price = step = price_list = bill = by_group = compare = factors = judge = Liar()
-"""
+    liar = LIAR + "price = step = price_list = bill = by_group = compare = factors = judge = Liar()\n"
     nb = copy.deepcopy(cells.read(course.source(LAB)))
     answers = [
         cell

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import copy
 import subprocess
 import sys
 
 import numpy as np
 import pytest
 
-from grading import course, fast
-from grading.rebuild import rebuilt
+from grading import course
 from grading.score import lost
 from tests.conftest import REPO
+from tests.lab_answers import answered
 from utils.labs import cells
 from utils.labs.tape import Grad, Graph, Node, Tensor, chain, ladder, nested, numbers, random_graph, tensors
 from utils.labs.tape_expressions import NODES, OPS, apart, expression, gradient
@@ -33,16 +32,6 @@ def solution() -> dict:
 
 RIGHT = solution()
 WHOLE = Tape(*(RIGHT[name] for name in ("record", "accumulate", "keep", "gradients", "pack", "unpack", "backward")))
-
-
-def answered(answers: dict[str, str]) -> list:
-    """The scores of the solution with other sources in some of its answers' cells."""
-    nb = copy.deepcopy(cells.read(course.source(LAB)))
-    for cell in nb["cells"]:
-        known = cells.known({"cells": [cell]})
-        if known and known[0].solution and known[0].id in answers:
-            cell["source"] = answers[known[0].id]
-    return fast.grade(rebuilt(nb, cells.read(course.source(LAB))))
 
 
 # ------------------------------------------------------------------------------------------------ the yardsticks
@@ -312,7 +301,7 @@ def clone(tensor):
 
 
 def test_right_answers_that_are_written_differently_have_full_marks():
-    scores = answered(OTHER)
+    scores = answered(LAB, OTHER)
     assert lost(scores) == set(), [score for score in scores if score.said]
 
 
@@ -352,7 +341,7 @@ CONSTANTS = ["None", "True", "False", "{}", "(None, None)", "a[0]", "a[-1]", "Te
 def test_a_function_that_returns_the_same_whatever_it_is_asked_earns_nothing(value):
     """Also one that returns an argument as it came; what is right of that (a saved tensor handed back) it keeps."""
     answers = {cell: LIAR + "\n".join(f"def {n}(*a, **k): return {value}" for n in names) for cell, names in NAMES.items()}
-    scores = answered(answers)
+    scores = answered(LAB, answers)
     won = {score.id for score in scores if score.points}
     assert won == ({"unpack_gives_back"} if value in ("a[0]", "a[-1]") else set())
 
@@ -362,7 +351,7 @@ def test_functions_that_only_raise_earn_nothing():
         cell: "\n".join(f"def {n}(*a, **k): raise RuntimeError('is at version 3; expected version 0 instead')" for n in names)
         for cell, names in NAMES.items()
     }
-    assert not {score.id for score in answered(answers) if score.points}
+    assert not {score.id for score in answered(LAB, answers) if score.points}
 
 
 @pytest.mark.parametrize(
@@ -371,7 +360,7 @@ def test_functions_that_only_raise_earn_nothing():
 def test_the_walk_cannot_be_torch_s(call):
     """Nodes and gradients are the room's own: torch's engine takes neither."""
     earned = {
-        score.id for score in answered({"backward": f"import torch\ndef backward(root, grad):\n    {call}"}) if score.points
+        score.id for score in answered(LAB, {"backward": f"import torch\ndef backward(root, grad):\n    {call}"}) if score.points
     }
     assert not {name for name in earned if name.startswith("walk_")}
 
@@ -388,7 +377,7 @@ def test_no_test_hangs_on_another_answer():
     assert below.keys() == NAMES.keys()
     for answer, tests in below.items():
         unwritten = "\n".join(f"def {name}(*a, **k): raise NotImplementedError" for name in NAMES[answer])
-        assert lost(answered({answer: unwritten})) == tests
+        assert lost(answered(LAB, {answer: unwritten})) == tests
 
 
 def test_nested_counts_the_calls_that_are_open_at_once():

@@ -16,7 +16,7 @@ HELP = "run every instrument and write one recording (--study: one lesson's meas
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", metavar="FILE", type=Path, help="where to write (default: your own folder, under its stem)")
-    parser.add_argument("--study", metavar="NAME", help="one lesson's study (dispatcher, autograd, launch, …) instead of the receipts")
+    parser.add_argument("--study", metavar="NAME", help="one lesson's study (dispatcher, autograd, launch, …), no receipts")
     parser.add_argument(
         "--device", choices=("auto", "cpu", "cuda"), default="auto", help="auto records the CPU, and the GPU when there is one"
     )

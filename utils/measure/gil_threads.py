@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import nullcontext
 
 from utils.measure import python_arms
 from utils.measure.device_clock import MeasurementError
 from utils.measure.fingerprints import cores
 from utils.measure.stopwatch import AGAIN, calibrate, interleave, timer_overhead_ns
+from utils.measure.torch_threads import one_torch_thread
 from utils.model.readings import Race
 
 Progress = Callable[[float, str], None]
@@ -64,19 +65,6 @@ def gil_threads(device: str = "cpu", progress: Progress | None = None, *, blocks
             f"{prefix}ratio": together / alone,
         }
     return {"race": race, "numbers": numbers, "notes": [f"one element, {device}; torch's own threads set to one meanwhile"]}
-
-
-@contextmanager
-def one_torch_thread() -> Iterator[None]:
-    """Inside, torch's ops use one thread; before and after, what they used."""
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def _alone(pair, guard: Callable, wait: Callable | None) -> Callable[[int], float]:

@@ -8,11 +8,11 @@ caches, is not charged to the add. Repeating one op alone keeps its code in the 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from itertools import cycle, repeat
 
 from utils.measure.stopwatch import interleave
+from utils.measure.torch_threads import one_torch_thread
 from utils.model.readings import Race, Reading
 
 Progress = Callable[[float, str], None]
@@ -21,20 +21,7 @@ NOTHING, ADDS, OPS = "after nothing", "after adds of other tensors", "after othe
 clock = time.perf_counter_ns
 
 
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Other ops stay on this thread: one of them on two threads took 8 ms instead of 50 µs where a neighbour had one core."""
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-@_one_thread()
+@one_torch_thread()
 def in_program_curve(
     device: str = "cpu",
     grad: bool = False,
@@ -69,7 +56,7 @@ def in_program_curve(
     return tuple(curve)
 
 
-@_one_thread()
+@one_torch_thread()
 def code_or_data(
     device: str = "cpu", count: int = max(AFTER), *, blocks: int = 40, block_ms: float = 3.0, progress: Progress | None = None
 ) -> Race:

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from utils.measure.device_clock import MeasurementError
 from utils.measure.simulated import SimulatedDevice
 from utils.measure.stopwatch import AGAIN, interleave, time_device, time_host, timer_overhead_ns
+from utils.measure.torch_threads import one_torch_thread
 from utils.model.readings import Race, Reading, quantile
 
 NAMES = ("no_sync", "no_warmup", "cache_resident", "item_in_loop", "profiler_cost")
@@ -138,7 +139,8 @@ def cache_resident(device: str = "cpu") -> dict:
     if cuda:
         race = time_device(variants, blocks=40)
     else:
-        race = _one_thread(lambda: time_host(variants, blocks=50))
+        with one_torch_thread():  # two threads on two busy cores wait for each other, and that would be the price
+            race = time_host(variants, blocks=50)
     return _with(race, "one buffer again and again", "other data every time", bytes=3 * 4 * size)
 
 
@@ -336,17 +338,6 @@ def _timed(
     }
     calls_of = dict.fromkeys(arms, calls)
     return interleave(arms, blocks=blocks, calls=calls_of, stretches=1, pair=(control, control + AGAIN), at_most_s=6.0)
-
-
-def _one_thread(measure: Callable[[], Race]) -> Race:
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)  # two threads on two busy cores wait for each other, and that would be the price
-    try:
-        return measure()
-    finally:
-        torch.set_num_threads(before)
 
 
 def _trap(work, readings: dict[str, Reading], wrong: str, honest: str, **more) -> dict:

@@ -47,9 +47,7 @@ def words(lanes: Lanes) -> str:
     elif not waits:
         out.append(f"The host runs up to {lanes.most_queued} kernels ahead: the device sets the pace.")
     if waits:
-        out.append(
-            f"Waiting for the device costs the host {significant(waits)}, and the device then idles {significant(idle)}."
-        )
+        out.append(f"Waiting for the device costs the host {significant(waits)}, and the device then idles {significant(idle)}.")
     return " ".join(out)
 
 

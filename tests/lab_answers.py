@@ -1,0 +1,37 @@
+"""Odd answers to a lab, graded: the solution with some of its cells written anew, and an object that says yes to everything."""
+
+from __future__ import annotations
+
+import copy
+
+from grading import course, fast
+from grading.rebuild import rebuilt
+from utils.labs import cells
+
+# Equals all, is above and below all, holds all, and answers every operator with itself.
+LIAR = """
+class Liar:
+    def __init__(self, *a, **k): pass
+    def __call__(self, *a, **k): return self
+    def __getattr__(self, name): return self
+    def __getitem__(self, key): return self
+    def __iter__(self): return iter(())
+    def __eq__(self, other): return True
+    def __ne__(self, other): return True
+    def __lt__(self, other): return True
+    __le__ = __gt__ = __ge__ = __contains__ = __lt__
+    def __hash__(self): return 0
+    def __mul__(self, other): return self
+    __rmul__ = __add__ = __radd__ = __sub__ = __truediv__ = __rtruediv__ = __mul__
+    def __format__(self, spec): return "liar"
+"""
+
+
+def answered(lab: str, answers: dict[str, str]) -> list:
+    """The scores of the lab's solution with other sources in some of its answers' cells, by cell id."""
+    nb = copy.deepcopy(cells.read(course.source(lab)))
+    for cell in nb["cells"]:
+        known = cells.known({"cells": [cell]})
+        if known and known[0].solution and known[0].id in answers:
+            cell["source"] = answers[known[0].id]
+    return fast.grade(rebuilt(nb, cells.read(course.source(lab))))

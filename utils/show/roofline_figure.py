@@ -155,9 +155,10 @@ def _memory(line: Roofline, axes: _Axes, names: Sequence[str]) -> str:
     x, y, x2, y2 = axes.x(axes.lo), axes.y(axes.lo * line.gbps * 1e-3), axes.x(top), axes.y(top * line.gbps * 1e-3)
     angle = math.degrees(math.atan2(y2 - y, x2 - x))
     words = f"memory, {significant(line.gbps)} GB/s"
-    at = f'transform="translate({x + 12:.1f} {y - 19:.1f}) rotate({angle:.1f})"'
+    at = f'transform="translate({x2:.1f} {y2:.1f}) rotate({angle:.1f})"'
     slope = f'<path d="M{x:.1f} {y:.1f}L{x2:.1f} {y2:.1f}" stroke="{theme.INK}" stroke-width="2"/>'
-    return slope + f"<g {at}>{_text(0, 0, words, size=9)}</g>"
+    name = _text(-26, -6, words, anchor="end", size=9)
+    return f"{slope}<g {at}>{name}</g>"
 
 
 def _roof(line: Roofline, axes: _Axes, name: str, place: int, lit: str | None) -> str:

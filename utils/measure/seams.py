@@ -214,8 +214,20 @@ def take_back(library) -> None:
 # ------------------------------------------------------------------ lesson 02: layers
 # torch._C._disabled_torch_function_impl: what torch's documentation gives a subclass that hooks in below __torch_function__,
 # torch 1.13 to 2.13 at least. torch._dynamo.backends.common.aot_autograd and functorch.compile.make_boxed_func: what it gives
-# for a backend of one's own, torch 2.0 to 2.13 at least. Probe: the calls themselves. Fallback of the first: what every
-# subclass inherits, which costs a detour; of the second: none, the cell says that it cannot compile.
+# for a backend of one's own, torch 2.0 to 2.13 at least. Probe: `has_layers()`. Fallback: none for the backend, and the cell says
+# that it cannot compile; for the first, what every subclass inherits, which costs a detour.
+
+
+def has_layers() -> bool:
+    """Whether this torch still has both: the marker that a subclass takes, and what a backend of one's own is built of."""
+    import torch
+
+    try:
+        from functorch.compile import make_boxed_func
+        from torch._dynamo.backends.common import aot_autograd
+    except ImportError:
+        return False
+    return hasattr(torch._C, "_disabled_torch_function_impl") and callable(make_boxed_func) and callable(aot_autograd)
 
 
 def no_torch_function():
@@ -340,6 +352,31 @@ def _tensors(thing) -> list:
     return [t for part in thing for t in _tensors(part)]
 
 
+def watching_calls(each):
+    """A context manager; inside, every op below autograd runs as `each(op, run, args, kwargs)`, whose result it gives back.
+
+    `op` is the op's name ("aten::add.Tensor"), `run()` runs it, `args` and `kwargs` are what it was called with. RuntimeError
+    where torch lost the mode.
+    """
+    if not has_dispatch_mode():
+        import torch
+
+        raise RuntimeError(f"torch {torch.__version__} has no TorchDispatchMode any more: ops cannot be watched here")
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Calls(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            kwargs = kwargs or {}
+            return each(func.name(), lambda: func(*args, **kwargs), args, kwargs)
+
+    return Calls()
+
+
+def tensors_in(thing) -> list:
+    """The tensors in arguments or results, which may stand in lists, tuples and dicts."""
+    return _tensors(thing)
+
+
 # ------------------------------------------------------------------ autograd: what a node saved
 # The attributes of a node that begin with `_saved_` (named in torch's notes on autograd, and still private): torch 1.9 to 2.13 at
 # least. Probe: `has_saved_attributes()`. Fallback: an empty dict; the graph is then shown without them.
@@ -369,9 +406,8 @@ def saved_attributes(node) -> dict:
     return found
 
 
-# ------------------------------------------------------------------ autograd: counters of a tensor
-# Tensor._version, torch 0.4 to 2.13 at least; Tensor._use_count, seen in torch 2.13. Probes: `has_version()`,
-# `has_use_count()`. Fallback: version() raises RuntimeError; use_count() gives None, and what compares counts says so.
+# ------------------------------------------------------------------ autograd: the version counter of a tensor
+# Tensor._version: torch 0.4 to 2.13 at least. Probe: `has_version()`. Fallback: none; version() raises RuntimeError.
 
 
 def has_version() -> bool:
@@ -388,6 +424,10 @@ def version(tensor) -> int:
 
         raise RuntimeError(f"torch {torch.__version__} has no Tensor._version any more: version counters cannot be read")
     return tensor._version
+
+
+# ------------------------------------------------------------------ autograd: how many handles refer to a tensor
+# Tensor._use_count: seen in torch 2.11 and 2.13. Probe: `has_use_count()`. Fallback: None; what compares counts says so.
 
 
 def has_use_count() -> bool:
@@ -508,31 +548,3 @@ def torch_launch() -> int | None:
     except (OSError, AttributeError):
         return None
     return ctypes.cast(function, ctypes.c_void_p).value
-
-
-# ------------------------------------------------------------------ ridge_point: calls as they reach the dispatch mode
-
-
-def watching_calls(each):
-    """A context manager; inside, every op below autograd runs as `each(op, run, args, kwargs)`, whose result it gives back.
-
-    `op` is the op's name ("aten::add.Tensor"), `run()` runs it, `args` and `kwargs` are what it was called with. RuntimeError
-    where torch lost the mode (see `watching_ops`, whose version range and probe it shares).
-    """
-    if not has_dispatch_mode():
-        import torch
-
-        raise RuntimeError(f"torch {torch.__version__} has no TorchDispatchMode any more: ops cannot be watched here")
-    from torch.utils._python_dispatch import TorchDispatchMode
-
-    class Calls(TorchDispatchMode):
-        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-            kwargs = kwargs or {}
-            return each(func.name(), lambda: func(*args, **kwargs), args, kwargs)
-
-    return Calls()
-
-
-def tensors_in(thing) -> list:
-    """The tensors in arguments or results, which may stand in lists, tuples and dicts."""
-    return _tensors(thing)

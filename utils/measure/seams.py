@@ -318,44 +318,11 @@ def has_dispatch_mode() -> bool:
     return hasattr(TorchDispatchMode, "__torch_dispatch__")
 
 
-def watching_ops(each):
-    """A context manager; inside, `each(op, given, results)` is called after every op below autograd, with lists of tensors.
-
-    Backward is seen as well, on a GPU's backward thread too (the mode is part of the thread state that autograd hands on).
-    RuntimeError where torch lost the mode.
-    """
-    if not has_dispatch_mode():
-        import torch
-
-        raise RuntimeError(f"torch {torch.__version__} has no TorchDispatchMode any more: ops cannot be watched here")
-    from torch.utils._python_dispatch import TorchDispatchMode
-
-    class Watch(TorchDispatchMode):
-        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-            out = func(*args, **(kwargs or {}))
-            each(func.name(), _tensors((args, kwargs or {})), _tensors(out))
-            return out
-
-    return Watch()
-
-
-def _tensors(thing) -> list:
-    """The tensors in arguments or results, which may stand in lists, tuples and dicts."""
-    import torch
-
-    if isinstance(thing, torch.Tensor):
-        return [thing]
-    if isinstance(thing, dict):
-        thing = thing.values()
-    elif not isinstance(thing, (list, tuple)):
-        return []
-    return [t for part in thing for t in _tensors(part)]
-
-
 def watching_calls(each):
     """A context manager; inside, every op below autograd runs as `each(op, run, args, kwargs)`, whose result it gives back.
 
-    `op` is the op's name ("aten::add.Tensor"), `run()` runs it, `args` and `kwargs` are what it was called with. RuntimeError
+    `op` is the op's name ("aten::add.Tensor"), `run()` runs it, `args` and `kwargs` are what it was called with. Backward is
+    seen as well, on a GPU's backward thread too (the mode is part of the thread state that autograd hands on). RuntimeError
     where torch lost the mode.
     """
     if not has_dispatch_mode():
@@ -372,9 +339,28 @@ def watching_calls(each):
     return Calls()
 
 
+def watching_ops(each):
+    """As `watching_calls`; `each(op, given, results)` is called after every op, with lists of tensors."""
+
+    def after(op, run, args, kwargs):
+        out = run()
+        each(op, tensors_in((args, kwargs)), tensors_in(out))
+        return out
+
+    return watching_calls(after)
+
+
 def tensors_in(thing) -> list:
     """The tensors in arguments or results, which may stand in lists, tuples and dicts."""
-    return _tensors(thing)
+    import torch
+
+    if isinstance(thing, torch.Tensor):
+        return [thing]
+    if isinstance(thing, dict):
+        thing = thing.values()
+    elif not isinstance(thing, (list, tuple)):
+        return []
+    return [t for part in thing for t in tensors_in(part)]
 
 
 # ------------------------------------------------------------------ autograd: what a node saved

@@ -15,7 +15,9 @@ class Liar:
     def __call__(self, *a, **k): return self
     def __getattr__(self, name): return self
     def __getitem__(self, key): return self
-    def __iter__(self): return iter(())
+    def __iter__(self): return iter((self, self))
+    def __enter__(self): return self
+    def __exit__(self, *a): return False
     def __eq__(self, other): return True
     def __ne__(self, other): return True
     def __lt__(self, other): return True
@@ -24,6 +26,7 @@ class Liar:
     def __mul__(self, other): return self
     __rmul__ = __add__ = __radd__ = __sub__ = __truediv__ = __rtruediv__ = __mul__
     def __format__(self, spec): return "liar"
+    def tolist(self): return self
 """
 
 

@@ -166,6 +166,21 @@ def test_a_step_that_its_stages_do_not_fill_is_red():
         expect("stages.ladder", replace(receipt, ladder_groups=()))
 
 
+def test_a_step_is_no_surer_than_the_quartiles_it_was_taken_from():
+    """Seen with two neighbours: a fifth of one rung's blocks met the host's quick state, so its quartile lay in the slow one."""
+    receipt = make_receipt()
+    name = "_ops::add_Tensor::call"
+    rung = next(r for r in receipt.ladder if r.name == name)
+    slow = Reading(name, tuple(s if i % 5 == 0 else s + 300 for i, s in enumerate(rung.samples)), rung.calls_per_block)
+    steps = {"front end": -300, "dispatch and autograd": 300}
+    groups = tuple(replace(g, difference_ns=g.difference_ns + steps.get(g.name, 0)) for g in receipt.ladder_groups)
+    assert slow.ns > rung.ns + 250
+    ladder = tuple(slow if r.name == name else r for r in receipt.ladder)
+    assert judge("stages.ladder", replace(receipt, ladder=ladder, ladder_groups=groups)).holds
+    steadily = tuple(Reading(name, tuple(s + 300 for s in r.samples)) if r.name == name else r for r in receipt.ladder)
+    assert not judge("stages.ladder", replace(receipt, ladder=steadily, ladder_groups=groups)).holds
+
+
 def of_groups(receipt: Receipt, factor: float, stage: str | None = None) -> tuple[LadderGroup, ...]:
     """The ladder's groups with what they count of one stage (or of all) multiplied, their steps as they were."""
 

@@ -11,7 +11,7 @@ import pytest
 from grading import course
 from grading.score import lost
 from tests.conftest import REPO
-from tests.lab_answers import answered
+from tests.lab_answers import LIAR, answered
 from utils.labs import cells
 from utils.labs.tape import Grad, Graph, Node, Tensor, chain, ladder, nested, numbers, random_graph, tensors
 from utils.labs.tape_expressions import NODES, OPS, apart, expression, gradient
@@ -305,24 +305,6 @@ def test_right_answers_that_are_written_differently_have_full_marks():
     assert lost(scores) == set(), [score for score in scores if score.said]
 
 
-LIAR = """
-class Liar:
-    def __init__(self, *a, **k): pass
-    def __call__(self, *a, **k): return self
-    def __getattr__(self, name): return self
-    def __getitem__(self, key): return self
-    def __iter__(self): return iter((self, self))
-    def __enter__(self): return self
-    def __exit__(self, *a): return False
-    def __eq__(self, other): return True
-    def __ne__(self, other): return True
-    def __lt__(self, other): return True
-    __le__ = __gt__ = __ge__ = __contains__ = __lt__
-    def __hash__(self): return 0
-    def __add__(self, other): return self
-    __sub__ = __mul__ = __radd__ = __rmul__ = __truediv__ = __add__
-    def tolist(self): return self
-"""
 NAMES = {
     "record": ["record"],
     "accumulate": ["accumulate"],

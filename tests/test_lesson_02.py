@@ -80,7 +80,7 @@ def check_thread(m) -> None:
     right, said = m.autocast_key(samples(), moments(), hits)
     assert right == m.AUTOCAST_ANSWERS["carried"][1]
     assert "excluded before, let in inside, excluded after" in str(said)
-    assert "never without autocast, 7 times under" in str(said)
+    assert "without autocast never, under it 7 times" in str(said)
     right, said = m.autocast_key({name: ("CPU",) for name in samples()}, moments(), hits)
     assert right == m.AUTOCAST_ANSWERS["added"][1] and "No Autocast key" in str(said)
     table = m.thread_table({"autocast": moments(), "leaky": moments(("AutocastCPU", "CPU"), "CPU", ())})

@@ -81,6 +81,19 @@ def test_a_process_that_dies_is_a_failure_in_words(monkeypatch, body, said):
     assert said in data["extras"]["failures"]["cpu"]
 
 
+def test_a_process_that_hangs_is_killed_and_said(monkeypatch):
+    real, started = subprocess.Popen, []
+
+    def hang(command, **more):
+        started.append(real([sys.executable, "-c", "import time; time.sleep(600)"], **more))
+        return started[-1]
+
+    monkeypatch.setattr(children.subprocess, "Popen", hang)
+    with pytest.raises(RuntimeError, match="had not ended after 0 s"):
+        children.in_child("utils.measure.record", ("cpu", "cpu"), lambda done, text: None, limit_s=0.2)
+    assert started[0].poll() is not None
+
+
 def test_a_gpu_whose_lanes_fail_keeps_its_receipt(monkeypatch):
     from utils.measure import lanes, stages
 

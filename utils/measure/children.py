@@ -10,28 +10,42 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable
 
 from utils import paths
 
 Progress = Callable[[float, str], None]
 PROGRESS, ANSWER = "progress", "answer"
+LIMIT_S = 1800  # no measurement of the course takes a third of it: what has not answered by then hangs
 
 
-def in_child(module: str, arguments: tuple[str, ...], progress: Progress) -> dict:
-    """What `python -m module arguments…` answers. RuntimeError with the reason when that process fails or dies."""
+def in_child(module: str, arguments: tuple[str, ...], progress: Progress, limit_s: float = LIMIT_S) -> dict:
+    """What `python -m module arguments…` answers. RuntimeError with the reason when that process fails, dies, or has not
+    answered within `limit_s` seconds and is killed."""
     command = [sys.executable, "-m", module, *arguments]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(paths.REPO), os.environ.get("PYTHONPATH", "")])}
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as errors:
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, encoding="utf-8", env=env) as child:
-            answer = None
-            for line in child.stdout or ():
-                word, _, rest = line.partition(" ")
-                if word == PROGRESS:
-                    done, _, text = rest.strip().partition(" ")
-                    progress(float(done), text)
-                elif word == ANSWER:
-                    answer = json.loads(rest)
+            answer, late = None, threading.Event()
+            watch = threading.Timer(limit_s, lambda: (late.set(), child.kill()))
+            watch.start()
+            try:
+                for line in child.stdout or ():
+                    word, _, rest = line.partition(" ")
+                    if word == PROGRESS:
+                        done, _, text = rest.strip().partition(" ")
+                        progress(float(done), text)
+                    elif word == ANSWER:
+                        answer = json.loads(rest)
+                child.wait()
+            except BaseException:  # an interrupted cell must not leave its child behind
+                child.kill()
+                raise
+            finally:
+                watch.cancel()
+        if late.is_set():
+            raise RuntimeError(f"its process had not ended after {limit_s:,.0f} s")
         if answer is not None and child.returncode == 0:
             return answer
         errors.seek(0)

@@ -214,8 +214,20 @@ def take_back(library) -> None:
 # ------------------------------------------------------------------ lesson 02: layers
 # torch._C._disabled_torch_function_impl: what torch's documentation gives a subclass that hooks in below __torch_function__,
 # torch 1.13 to 2.13 at least. torch._dynamo.backends.common.aot_autograd and functorch.compile.make_boxed_func: what it gives
-# for a backend of one's own, torch 2.0 to 2.13 at least. Probe: the calls themselves. Fallback of the first: what every
-# subclass inherits, which costs a detour; of the second: none, the cell says that it cannot compile.
+# for a backend of one's own, torch 2.0 to 2.13 at least. Probe: `has_layers()`. Fallback: none for the backend, and the cell says
+# that it cannot compile; for the first, what every subclass inherits, which costs a detour.
+
+
+def has_layers() -> bool:
+    """Whether this torch still has both: the marker that a subclass takes, and what a backend of one's own is built of."""
+    import torch
+
+    try:
+        from functorch.compile import make_boxed_func
+        from torch._dynamo.backends.common import aot_autograd
+    except ImportError:
+        return False
+    return hasattr(torch._C, "_disabled_torch_function_impl") and callable(make_boxed_func) and callable(aot_autograd)
 
 
 def no_torch_function():
@@ -306,11 +318,12 @@ def has_dispatch_mode() -> bool:
     return hasattr(TorchDispatchMode, "__torch_dispatch__")
 
 
-def watching_ops(each):
-    """A context manager; inside, `each(op, given, results)` is called after every op below autograd, with lists of tensors.
+def watching_calls(each):
+    """A context manager; inside, every op below autograd runs as `each(op, run, args, kwargs)`, whose result it gives back.
 
-    Backward is seen as well, on a GPU's backward thread too (the mode is part of the thread state that autograd hands on).
-    RuntimeError where torch lost the mode.
+    `op` is the op's name ("aten::add.Tensor"), `run()` runs it, `args` and `kwargs` are what it was called with. Backward is
+    seen as well, on a GPU's backward thread too (the mode is part of the thread state that autograd hands on). RuntimeError
+    where torch lost the mode.
     """
     if not has_dispatch_mode():
         import torch
@@ -318,16 +331,26 @@ def watching_ops(each):
         raise RuntimeError(f"torch {torch.__version__} has no TorchDispatchMode any more: ops cannot be watched here")
     from torch.utils._python_dispatch import TorchDispatchMode
 
-    class Watch(TorchDispatchMode):
+    class Calls(TorchDispatchMode):
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-            out = func(*args, **(kwargs or {}))
-            each(func.name(), _tensors((args, kwargs or {})), _tensors(out))
-            return out
+            kwargs = kwargs or {}
+            return each(func.name(), lambda: func(*args, **kwargs), args, kwargs)
 
-    return Watch()
+    return Calls()
 
 
-def _tensors(thing) -> list:
+def watching_ops(each):
+    """As `watching_calls`; `each(op, given, results)` is called after every op, with lists of tensors."""
+
+    def after(op, run, args, kwargs):
+        out = run()
+        each(op, tensors_in((args, kwargs)), tensors_in(out))
+        return out
+
+    return watching_calls(after)
+
+
+def tensors_in(thing) -> list:
     """The tensors in arguments or results, which may stand in lists, tuples and dicts."""
     import torch
 
@@ -337,7 +360,7 @@ def _tensors(thing) -> list:
         thing = thing.values()
     elif not isinstance(thing, (list, tuple)):
         return []
-    return [t for part in thing for t in _tensors(part)]
+    return [t for part in thing for t in tensors_in(part)]
 
 
 # ------------------------------------------------------------------ autograd: what a node saved
@@ -369,9 +392,8 @@ def saved_attributes(node) -> dict:
     return found
 
 
-# ------------------------------------------------------------------ autograd: counters of a tensor
-# Tensor._version, torch 0.4 to 2.13 at least; Tensor._use_count, seen in torch 2.13. Probes: `has_version()`,
-# `has_use_count()`. Fallback: version() raises RuntimeError; use_count() gives None, and what compares counts says so.
+# ------------------------------------------------------------------ autograd: the version counter of a tensor
+# Tensor._version: torch 0.4 to 2.13 at least. Probe: `has_version()`. Fallback: none; version() raises RuntimeError.
 
 
 def has_version() -> bool:
@@ -388,6 +410,10 @@ def version(tensor) -> int:
 
         raise RuntimeError(f"torch {torch.__version__} has no Tensor._version any more: version counters cannot be read")
     return tensor._version
+
+
+# ------------------------------------------------------------------ autograd: how many handles refer to a tensor
+# Tensor._use_count: seen in torch 2.11 and 2.13. Probe: `has_use_count()`. Fallback: None; what compares counts says so.
 
 
 def has_use_count() -> bool:
@@ -508,31 +534,3 @@ def torch_launch() -> int | None:
     except (OSError, AttributeError):
         return None
     return ctypes.cast(function, ctypes.c_void_p).value
-
-
-# ------------------------------------------------------------------ ridge_point: calls as they reach the dispatch mode
-
-
-def watching_calls(each):
-    """A context manager; inside, every op below autograd runs as `each(op, run, args, kwargs)`, whose result it gives back.
-
-    `op` is the op's name ("aten::add.Tensor"), `run()` runs it, `args` and `kwargs` are what it was called with. RuntimeError
-    where torch lost the mode (see `watching_ops`, whose version range and probe it shares).
-    """
-    if not has_dispatch_mode():
-        import torch
-
-        raise RuntimeError(f"torch {torch.__version__} has no TorchDispatchMode any more: ops cannot be watched here")
-    from torch.utils._python_dispatch import TorchDispatchMode
-
-    class Calls(TorchDispatchMode):
-        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-            kwargs = kwargs or {}
-            return each(func.name(), lambda: func(*args, **kwargs), args, kwargs)
-
-    return Calls()
-
-
-def tensors_in(thing) -> list:
-    """The tensors in arguments or results, which may stand in lists, tuples and dicts."""
-    return _tensors(thing)

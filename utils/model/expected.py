@@ -279,13 +279,19 @@ def _not_live(thing: Any, live: bool) -> list[str]:
 def _ladder(receipt: Receipt, metric: dict) -> list[str]:
     """Every step of the ladder agrees with the isolates that should fill it, within max(60 ns, 25 %) and the run's noise.
 
-    A step is the difference of two whole loops, so the noise is that of the whole: the A/A error, and at least RUNG_NOISE.
+    A step is the difference of two whole loops, so the noise is that of the whole: the A/A error, and at least RUNG_NOISE. To it
+    comes what disturbed blocks moved the quartile of the two rungs and of the stages: on a host that most blocks met in its
+    slower state, some quartiles lie in the one state and some in the other, and a step was seen 300 ns off.
     The narrow bar is `benchmarks/stage_sum.py`'s; here a sound run must pass on any machine and a wrong one must not.
     """
     out = []
     noise = max(receipt.aa_error, RUNG_NOISE.get(receipt.device, 0.0)) * receipt.total_ns
+    rungs = {rung.name: rung for rung in receipt.ladder}
+    isolates = {stage.stage: stage.isolate for stage in receipt.stages if stage.isolate is not None}
     for group in receipt.ladder_groups:
-        allowed = group.allowed_ns + noise
+        of_it = [rungs.get(group.upper), rungs.get(group.lower), *map(isolates.get, group.stages)]
+        moved = sum(quantities.noise_of(reading) * abs(reading.ns) for reading in of_it if reading is not None)
+        allowed = group.allowed_ns + noise + moved
         if abs(group.difference_ns - group.isolates_ns) > allowed:
             out.append(
                 f"{group.name}: the step {group.upper} − {group.lower} is {group.difference_ns:,.0f} ns, its stages measured "

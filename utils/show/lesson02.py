@@ -135,7 +135,7 @@ def autocast_key(
     if hits:
         without, under = hits["plain"], hits["autocast"]
         words.append(
-            f"A witness put at {key} of the add was reached {_often(without)} without autocast, {_often(under)} under it."
+            f"A witness put at {key} of the add was reached: without autocast {_often(without)}, under it {_often(under)}."
         )
     return AUTOCAST_ANSWERS["carried"][1], Sentence(*words)
 

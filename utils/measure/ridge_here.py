@@ -1,55 +1,12 @@
-"""One part of the ridge-point study for a lesson: measured now on this device, and beside it the best recording of a GPU."""
+"""One part of the ridge-point study for lesson 06: measured now on this device, and beside it the best recording of a GPU."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from functools import partial
 
-from utils.measure import machine
-from utils.measure.device_clock import MeasurementError
-from utils.measure.launch_here import Found
-from utils.model import studies
-from utils.model.quantities import NotMeasured
+from utils.measure import study_here
+from utils.measure.study_here import Both as Both
 
 STUDY = "ridge_point"
-Progress = Callable[[float, str], None]
-
-
-@dataclass(frozen=True)
-class Both:
-    """A part as measured `here` (or why not) and as recorded `there`, on a GPU (or in words that none has been recorded)."""
-
-    here: Found
-    there: Found
-
-    @property
-    def first(self) -> Found:
-        """What an answer is taken from: what was measured here, else the recording."""
-        return self.here if self.here.value is not None else self.there
-
-
-def both(name: str, device: str = "cpu", progress: Progress | None = None, *, record: str = "cuda", **how) -> Both:
-    """The part `name` on `device` now, with `how` handed to its measurement, and the best recording of `record`.
-
-    Never raises because something cannot be measured: that is a reason, in words. Raises KeyError for an unknown part.
-    """
-    from utils.measure.ridge_point import IN_LESSON
-
-    measure = IN_LESSON[name]
-    try:
-        value = measure(device, progress or (lambda done, text: None), **how)
-        here = Found(value, studies.live(STUDY, device, machine.fingerprint(), {}).label(), live=True)
-    except (MeasurementError, NotMeasured, OSError, RuntimeError) as error:
-        here = Found(None, why=f"it could not be measured here: {error}")
-    return Both(here, recorded(name, record))
-
-
-def recorded(name: str, device: str = "cuda") -> Found:
-    """The part as the best recording of this device has it, or why there is none."""
-    best = studies.best(STUDY, device)
-    if best is None:
-        return Found(None, why=f"no {'GPU' if device == 'cuda' else 'CPU'} has been recorded yet")
-    try:
-        return Found(best.part(name), best.label())
-    except NotMeasured as error:
-        return Found(None, why=str(error))
+both = partial(study_here.both, STUDY)
+recorded = partial(study_here.recorded, STUDY)

@@ -1,0 +1,44 @@
+"""How a part of a study is worded: as measured here, as recorded there, each with its label; and where it is not there, why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from utils.measure.launch_here import Found
+from utils.measure.study_here import Both
+from utils.show.explain import Sentence
+from utils.show.tables import significant
+
+
+def not_measured(found: Found, what: str) -> str:
+    """The words that stand where there is no number: what was not measured, and why."""
+    return f"Not measured: {what}; {found.why or 'nobody has measured it yet'}."
+
+
+def told(found: Both, what: str, say: Callable[[Mapping], str]) -> Sentence:
+    """`say` of what was measured here and of the recording, each with its label, or why it is not there."""
+    here, there = found.here, found.there
+    out = [
+        f"{say(here.value)} ({here.label})" if here.value is not None else not_measured(here, what),
+        f"{say(there.value)} ({there.label})" if there.value is not None else not_measured(there, f"{what}, on a GPU"),
+    ]
+    return Sentence(*out)
+
+
+def each(found: Both) -> list[Found]:
+    """What there is: the part measured here, the recorded one, or both."""
+    return [one for one in (found.here, found.there) if one.value is not None]
+
+
+def option(found: Both, kind: Callable[[Mapping], str | None], answers: Mapping[str, tuple]) -> str | None:
+    """The option's text by what was measured here, else by the recording; None where neither is there or neither tells."""
+    key = None if found.first.value is None else kind(found.first.value)
+    return None if key is None else answers[key][1]
+
+
+def per_cent(share: float) -> str:
+    return f"{significant(100 * share, 2)} %"
+
+
+def times(ratio: float) -> str:
+    return f"{significant(ratio, 2)} times"

@@ -15,12 +15,12 @@ def not_measured(found: Found, what: str) -> str:
     return f"Not measured: {what}; {found.why or 'nobody has measured it yet'}."
 
 
-def told(found: Both, what: str, say: Callable[[Mapping], str]) -> Sentence:
-    """`say` of what was measured here and of the recording, each with its label, or why it is not there."""
+def told(found: Both, what: str, say: Callable[[Mapping], str], where: str = "on a GPU") -> Sentence:
+    """`say` of what was measured here and of the recording (made `where`), each with its label, or why it is not there."""
     here, there = found.here, found.there
     out = [
         f"{say(here.value)} ({here.label})" if here.value is not None else not_measured(here, what),
-        f"{say(there.value)} ({there.label})" if there.value is not None else not_measured(there, f"{what}, on a GPU"),
+        f"{say(there.value)} ({there.label})" if there.value is not None else not_measured(there, f"{what}, {where}"),
     ]
     return Sentence(*out)
 

@@ -51,9 +51,7 @@ def measure(device: str, windows: int, seconds: float) -> dict:
 
 def split(data: dict) -> tuple[list[Timed], list[Timed]]:
     """(calibration, cases) of what `measure` gave."""
-    every = [
-        Timed(Program(**{**p, "kinds": tuple(p["kinds"])}), us) for p, us in zip(data["programs"], data["us"], strict=True)
-    ]
+    every = [Timed(Program(**{**p, "kinds": tuple(p["kinds"])}), us) for p, us in zip(data["programs"], data["us"], strict=True)]
     return every[: data["calibration"]], every[data["calibration"] :]
 
 
@@ -113,7 +111,13 @@ def main(arguments: list[str] | None = None) -> int:
     spread = data["spread"][data["calibration"] :]
     own = cost_fit.errors(predicted["queue model"], measured)
     rows = [
-        [case.program.name[:SHORT], len(case.program.kinds), case.us, *(p[i] / case.us - 1 for p in predicted.values()), spread[i]]
+        [
+            case.program.name[:SHORT],
+            len(case.program.kinds),
+            case.us,
+            *(p[i] / case.us - 1 for p in predicted.values()),
+            spread[i],
+        ]
         for i, case in enumerate(cases)
     ]
     print(
@@ -139,7 +143,9 @@ def main(arguments: list[str] | None = None) -> int:
         good = value <= wanted and len(cases) >= LEAST_CASES
         if quiet:
             passed &= good
-            print(f"bar cost_model_{name}_{device} measured={value:.1%}({len(cases)}_cases) wanted=<={wanted:.0%} {'pass' if good else 'short'}")
+            print(
+                f"bar cost_model_{name}_{device} measured={value:.1%}({len(cases)}_cases) wanted=<={wanted:.0%} {'pass' if good else 'short'}"
+            )
         else:
             print(f"nobar cost_model_{name}_{device} measured={value:.1%}({len(cases)}_cases)")
     return 0 if passed else 1

@@ -1,6 +1,6 @@
 """Steps to predict and steps to learn prices from, built of torch ops and timed together in windows.
 
-A *window* is one pass over all programs in a new random order, a stretch of each. Calibration and cases stand in the same
+A *window* is one pass over all programs, a block of each in a few stretches, all in a new random order. Calibration and cases stand in the same
 windows, since the host's own price of an op drifts within a minute; the price of a step is the lower quartile of its windows.
 A step begins on an idle device and ends when the device is idle again. On a CPU torch runs on one thread and glibc's malloc is
 pinned for every program: left alone, its history moves a step's price fourfold.
@@ -13,16 +13,19 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from functools import cache
 
-from utils.measure import malloc
+from utils.measure import cgroups, malloc
 from utils.measure.either_clock import Progress, need
+from utils.measure.fingerprints import gpu
 from utils.measure.gemm_peak import torch_dtype
 from utils.measure.stopwatch import interleave
 from utils.measure.torch_threads import one_torch_thread
 from utils.model.readings import quantile
 from utils.model.step_model import Program
 
-STRETCH_MS = {"cpu": 3.0, "cuda": 1.0}
+BLOCK_MS = {"cpu": 4.0, "cuda": 4.0}
+STRETCHES = 4  # of a block: its least disturbed one counts, as in the stopwatch
 SIDES = {"cpu": (256, 1024), "cuda": (1024, 4096)}
 MIXED = ("add", "relu", "mul", "sigmoid", "view", "scale", "gelu")
 LENGTHS = (1, 2, 4, 8, 16, 32, 64)
@@ -30,7 +33,7 @@ CASES, SEED = 48, 20
 # A step longer than this is left out: elements times ops, and FLOPs of its products.
 MOST_ELEMENTS = {"cpu": 1 << 27, "cuda": 1 << 32}
 MOST_FLOPS = {("cpu", "fp32"): 2e9, ("cpu", "bf16"): 4e7, ("cuda", "fp32"): 1e12, ("cuda", "bf16"): 1e13, ("cuda", "fp16"): 1e13}
-MOST_TAPE = {"cpu": 2 << 30, "cuda": 24 << 30}  # bytes that a tape may keep
+MOST_TAPE = {"cpu": 2 << 30, "cuda": 24 << 30}  # bytes that a tape may keep, and a sixth of the memory at most
 
 
 def half(device: str) -> str:
@@ -47,8 +50,23 @@ def fits(program: Program, device: str) -> bool:
     return (
         program.elements * ops <= max(MOST_ELEMENTS[device], program.elements)
         and products <= MOST_FLOPS[device, program.dtype]
-        and (not program.grad or program.tensor_bytes * ops <= MOST_TAPE[device])
+        and (not program.grad or program.tensor_bytes * ops <= min(MOST_TAPE[device], _memory(device) // 6))
+        and program.tensor_bytes <= _memory(device) // 12
     )
+
+
+@cache
+def _memory(device: str) -> int:
+    """Bytes in all, so that the same machine always gets the same cases; of a GPU that is not here, an H200's."""
+    import psutil
+
+    if device == "cpu":
+        return min(psutil.virtual_memory().total, cgroups.memory_limit() or 1 << 60)
+    if not gpu().usable:
+        return 140 << 30
+    import torch
+
+    return torch.cuda.get_device_properties(0).total_memory
 
 
 def cases(device: str, count: int = CASES, seed: int = SEED) -> list[Program]:
@@ -73,7 +91,11 @@ def cases(device: str, count: int = CASES, seed: int = SEED) -> list[Program]:
                 if length > 8:
                     kinds[length // 2] = "mm"
             dtype = half(device) if draw.random() < 0.5 else "fp32"
-            one = Program(tuple(kinds), 1 << exponent, dtype, draw.random() < 0.4, side) if any(k != "view" for k in kinds) else None
+            one = (
+                Program(tuple(kinds), 1 << exponent, dtype, draw.random() < 0.4, side)
+                if any(k != "view" for k in kinds)
+                else None
+            )
             if one is not None and fits(one, device) and one not in known:
                 known.add(one)
                 found.append(one)
@@ -100,7 +122,11 @@ def calibration(device: str) -> list[Program]:
         out += [Program(("add", "relu", "mul", "scale") * 2, 1 << s, dtype) for s in (9, 15)]
         out += [Program((kind,) * 6, 1 << 9, dtype, grad=True) for kind in ("add", "relu", "gelu")]
         out += [Program(("relu",) * 6, 1 << s, dtype, grad=True) for s in ((16, 20) if device == "cpu" else (20, 24))]
-    out += [Program(("relu", "view") * 6, 1 << 10, "fp32"), Program(("add",), 1 << 8, "fp32"), Program(("relu",) * 40, 1 << 8, "fp32")]
+    out += [
+        Program(("relu", "view") * 6, 1 << 10, "fp32"),
+        Program(("add",), 1 << 8, "fp32"),
+        Program(("relu",) * 40, 1 << 8, "fp32"),
+    ]
     out += [Program(("add",), 1 << 27, "fp32"), Program(("relu",), 1 << 27, half(device))]
     return out
 
@@ -209,14 +235,14 @@ def timed(
         arms = {str(i): bench.arm(p) for i, p in enumerate(programs)}
         again = max(range(len(programs)), key=lambda i: len(programs[i].kinds) / programs[i].elements)
         arms["again"] = bench.arm(programs[again])
-        calls = {name: _steps(arm, STRETCH_MS[device] * 1e-3) for name, arm in arms.items()}
+        calls = {name: _steps(arm, BLOCK_MS[device] * 1e-3) for name, arm in arms.items()}
         calls["again"] = calls[str(again)]
         began: list[float] = []
         found = interleave(
             arms,
             blocks=windows,
             calls=calls,
-            stretches=1,
+            stretches=STRETCHES,
             seed=seed,
             at_most_s=at_most_s,
             progress=progress,
@@ -234,11 +260,11 @@ def timed(
     }
 
 
-def _steps(arm: Callable[[int], float], stretch_s: float) -> int:
-    """How many steps make a stretch."""
+def _steps(arm: Callable[[int], float], block_s: float) -> int:
+    """How many steps make a block."""
     arm(1)
     took, n = arm(1), 1
-    while took < stretch_s / 2 and n < 2000:
-        n = min(2000, max(2 * n, int(n * stretch_s / max(took, 1e-9))))
+    while took < block_s / 2 and n < 2000:
+        n = min(2000, max(2 * n, int(n * block_s / max(took, 1e-9))))
         took = arm(n)
     return n

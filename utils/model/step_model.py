@@ -75,9 +75,7 @@ class Program:
     @property
     def flops(self) -> int:
         """Of the products, and one an element of every other op with arithmetic."""
-        return sum(
-            2 * self.elements * self.side if kind == "mm" else self.elements * (kind in ARITHMETIC) for kind in self.kinds
-        )
+        return sum(2 * self.elements * self.side if kind == "mm" else self.elements * (kind in ARITHMETIC) for kind in self.kinds)
 
 
 def _moved(program: Program, kind: str) -> int:
@@ -177,15 +175,17 @@ class Layout:
         self.host = np.zeros(shape, int)
         self.grad = np.zeros(shape, bool)
         self.switch = np.zeros(shape, bool)
-        self.memory = np.zeros((*shape, len(knots)))  # bytes, shared out among the knots
+        self.read = np.zeros((*shape, len(knots)))  # bytes, shared out among the knots
+        self.written = np.zeros((*shape, len(knots)))
         self.work = np.zeros(shape)  # elements of arithmetic, or FLOPs of a product
+        self.rows = np.full(shape, np.inf)  # of a product's left side
         self.rate = np.zeros(shape, int)  # the price of one of them
         self.start = np.zeros(shape, int)
         for r, program in enumerate(programs):
             far = distances(program)
             for c, kind in enumerate(program.kinds):
                 self.there[r, c] = True
-                self.host[r, c] = at[f"host {kind} {program.dtype}" if kind != "view" else "host view"]
+                self.host[r, c] = at[_host(kind, program, device)]
                 self.grad[r, c] = program.grad
                 self.switch[r, c] = kind != program.kinds[c - 1]
                 if kind == "view":
@@ -193,13 +193,20 @@ class Layout:
                 self.kernel[r, c] = True
                 self.start[r, c] = at[f"start mm {program.dtype}" if kind == "mm" else "start"]
                 self.work[r, c] = 2 * program.elements * program.side if kind == "mm" else program.elements
+                self.rows[r, c] = program.elements / program.side if kind == "mm" else np.inf
                 self.rate[r, c] = at[_rate(kind, program)]
-                for size, distance in far[c]:
+                for last, (size, distance) in enumerate(far[c], start=1 - len(far[c])):
+                    bytes_at = self.read if last else self.written  # the result is the last buffer of an op
                     place = np.clip(np.interp(np.log2(max(distance, 1)), knots, np.arange(len(knots))), 0, len(knots) - 1)
                     low = min(int(place), len(knots) - 2)
-                    self.memory[r, c, low] += size * (1 - (place - low))
-                    self.memory[r, c, low + 1] += size * (place - low)
+                    bytes_at[r, c, low] += size * (1 - (place - low))
+                    bytes_at[r, c, low + 1] += size * (place - low)
         self.knots = np.array([at[f"memory {d}"] for d in DISTANCES[device]])
+
+
+def _host(kind: str, program: Program, device: str) -> str:
+    """One price a kind: the host does the same for each dtype. On a CPU fp32's gelu alone goes to another library (oneDNN)."""
+    return f"host {kind}{' by oneDNN' if (kind, program.dtype, device) == ('gelu', 'fp32', 'cpu') else ''}"
 
 
 def _rate(kind: str, program: Program) -> str:
@@ -208,7 +215,7 @@ def _rate(kind: str, program: Program) -> str:
 
 def parameter_names(programs: Sequence[Program], device: str) -> list[str]:
     """The prices that these programs need, in a fixed order."""
-    found = {"step", "grad op", "teardown", "switch", "start", "overlap"}
+    found = {"step", "grad op", "teardown", "switch", "start", "overlap", "written"}
     if device == "cuda":
         found.add("gap")
     for program in programs:
@@ -216,9 +223,9 @@ def parameter_names(programs: Sequence[Program], device: str) -> list[str]:
             if kind == "view":
                 found.add("host view")
                 continue
-            found |= {f"host {kind} {program.dtype}", _rate(kind, program)}
+            found |= {_host(kind, program, device), _rate(kind, program)}
             if kind == "mm":
-                found.add(f"start mm {program.dtype}")
+                found |= {f"start mm {program.dtype}", "rows"}
     return sorted(found | {f"memory {d}" for d in DISTANCES[device]})
 
 
@@ -232,7 +239,9 @@ def meaning(name: str) -> str:
         "switch": "what an op costs the host more when it follows one of another kind, µs",
         "start": f"what a kernel takes beyond its bytes and arithmetic{' (product, ' + rest[3:] + ')' if rest else ''}, µs",
         "overlap": "how far arithmetic hides behind memory: 1 adds them up, large takes the longer one",
+        "written": "how many times as much as a byte that is read one costs that is written",
         "gap": "the device's time between two kernels of a full queue, µs",
+        "rows": "rows of a product's left side at which it runs at half of its rate",
         "host": f"the host's time for one {rest}, µs",
         "memory": f"moving a byte that was last met {rest} bytes of others ago, ns",
         "element": f"the arithmetic of one element of {rest}, ns",
@@ -253,8 +262,29 @@ def usual(name: str, device: str) -> float:
         return 0.2 if device == "cpu" else 2e-4
     if first == "flop":
         return (1 / 50 if rest.startswith("fp32") else 1.0) if device == "cpu" else (1 / 30_000 if "32" in rest else 1 / 400_000)
-    cpu = {"step": 1.0, "grad": 0.8, "teardown": 0.3, "switch": 0.2, "start": 0.2, "overlap": 2.0, "host": 1.5, "gap": 1.0}
-    gpu = {"step": 12.0, "grad": 1.5, "teardown": 0.5, "switch": 0.3, "start": 1.2, "overlap": 2.0, "host": 6.0, "gap": 0.8}
+    cpu = {
+        "step": 1.0,
+        "grad": 0.8,
+        "teardown": 0.3,
+        "switch": 0.2,
+        "start": 0.2,
+        "overlap": 2.0,
+        "host": 1.5,
+        "written": 1.0,
+        "rows": 4.0,
+    }
+    gpu = {
+        "step": 12.0,
+        "grad": 1.5,
+        "teardown": 0.5,
+        "switch": 0.3,
+        "start": 1.2,
+        "overlap": 2.0,
+        "host": 6.0,
+        "gap": 0.8,
+        "written": 1.0,
+        "rows": 64.0,
+    }
     return (cpu if device == "cpu" else gpu)[first]
 
 
@@ -262,8 +292,10 @@ def host_and_device(layout: Layout, prices: np.ndarray) -> tuple[np.ndarray, np.
     """(host's µs, kernel's µs) of every op of every program, tear-down left out; prices in the order of `layout.names`."""
     at = layout._at
     host = prices[layout.host] + layout.grad * prices[at["grad op"]] + layout.switch * prices[at["switch"]]
-    memory = layout.memory @ prices[layout.knots] * 1e-3
+    memory = (layout.read + prices[at["written"]] * layout.written) @ prices[layout.knots] * 1e-3
     arithmetic = layout.work * prices[layout.rate] * 1e-3
+    if "rows" in at:
+        arithmetic = arithmetic * (1 + prices[at["rows"]] / layout.rows)
     p = 1 + prices[at["overlap"]]
     longest = np.maximum(np.maximum(memory, arithmetic), 1e-12)
     both = longest * ((memory / longest) ** p + (arithmetic / longest) ** p) ** (1 / p)

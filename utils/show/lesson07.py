@@ -1,0 +1,576 @@
+"""What lesson 07, two ceilings, says about its measurements: computed sentences, tables, figures, the numbers that are judged.
+
+It measures nothing: each function takes what `utils.measure.study_here` found (live here, recorded there, or nothing, with the
+reason), or works a `Profile` out, and words it, so that a sentence stays true when the numbers surprise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import median
+
+from utils.measure.launch_here import Found
+from utils.measure.study_here import Both
+from utils.measure.two_ceilings import judged as judged_part
+from utils.measure.two_ceilings import prices
+from utils.model import ledger, studies
+from utils.model.costmodel import ELEMENTWISE_TENSORS, MATMUL_TENSORS, Prices, Profile, break_even_elements, total_max, total_sum
+from utils.model.quantities import NotMeasured
+from utils.show import ceiling_figures, cost_profiler
+from utils.show.explain import Sentence
+from utils.show.here_and_there import each, option, per_cent, times, told
+from utils.show.picture import Picture
+from utils.show.price_seeds import STOCK, seeds
+from utils.show.tables import Table, format_ns, format_time, significant
+
+STUDY = "two_ceilings"
+
+# The options of the lesson's predictions: (the misconception behind an option or None, its text), by what the run may show.
+CAPTURE_ANSWERS = {
+    "launch": (None, "The launch bar"),
+    "memory": ("graph_saves_bytes", "The memory bar"),
+    "both": ("graph_is_fusion", "Both bars"),
+}
+FUSE_ANSWERS = {
+    "launch": ("fusion_saves_launches_only", "The launch bar"),
+    "memory": ("fusion_keeps_its_launches", "The memory bar"),
+    "both": (None, "Both bars"),
+}
+HOST_ANSWERS = {
+    "max": (None, "The maximum"),
+    "sum": ("kernels_run_elsewhere", "The sum"),
+    "alike": ("models_agree", "Neither: they hardly differ"),
+}
+DEVICE_ANSWERS = {
+    "max": ("launch_is_kernel_time", "The maximum"),
+    "sum": (None, "The sum"),
+    "alike": ("models_agree", "Neither: they hardly differ"),
+}
+FLIP_ANSWERS = {
+    "proportion": ("time_follows_size", "Nearly in proportion to the size"),
+    "between": (None, "Less time, and far from in proportion"),
+    "same": ("launches_are_all", "As long as before"),
+}
+
+# What stands under a figure, kept out of the cells: their source is read before the question is answered.
+WHY = {
+    "two_ceilings.paper": "Count tensors, then bytes; then divide. 1 GB/s is a thousand bytes in a microsecond.",
+    "two_ceilings.capture": "A graph hands over all launches at once. Its kernels are the same, on the same bytes.",
+    "two_ceilings.fuse": "One kernel is one launch, and what stood between its ops never goes to memory.",
+    "two_ceilings.host": "With one thread for both halves nothing overlaps: the halves add up.",
+    "two_ceilings.device": "In a long chain the host issues ahead while kernels run: the halves overlap.",
+    "two_ceilings.break_even": "Left of it an op costs what issuing it costs; right of it, what its bytes cost.",
+    "two_ceilings.flip": "Bytes and FLOPs follow the size. The number of launches does not.",
+    "two_ceilings.flop_only": "FLOPs at the peak rate leave out the bytes and the launches, and those are most of an eager step.",
+    "two_ceilings.drift": "The host's price depends on clocks, caches and neighbours, and they change while one looks on.",
+}
+
+APART = 0.05  # two models whose median errors differ by less are called alike
+LONG = 16  # ops from which a chain is called long
+IN_PROPORTION = 1.5  # a time within this factor of the sizes' ratio follows the size
+AS_LONG = 1.15
+
+
+def _us(us: float) -> str:
+    return format_time(1e3 * us)
+
+
+# ------------------------------------------------------------------------------------------------ on paper
+
+
+def given() -> Table:
+    """What the paper exercise starts from."""
+    profile, charged = Profile(), Prices()
+    rows = [
+        {"what": "matrix products", "value": 1},
+        {"what": "elementwise ops behind it", "value": profile.ops},
+        {"what": "elements of the activation, in millions", "value": significant(profile.elements * 1e-6)},
+        {"what": "bytes of an element (bf16)", "value": profile.bytes_each},
+        {"what": "dispatch of an op, µs", "value": significant(charged.dispatch_us)},
+        {"what": "launch of a kernel, µs", "value": significant(charged.launch_us)},
+        {"what": "bandwidth, GB/s", "value": significant(charged.gbps, 4)},
+    ]
+    return Table(rows, {"what": "given", "value": "value"}, "A step on paper", ["Round figures: nobody's measurement"])
+
+
+def paper(profile: Profile = Profile()) -> Sentence:  # noqa: B008 (frozen)
+    """The two bars of the exercise, worked out step by step."""
+    tensors = MATMUL_TENSORS + ELEMENTWISE_TENSORS * profile.ops
+    return Sentence(
+        f"{MATMUL_TENSORS} tensors for the product and {ELEMENTWISE_TENSORS} for each of {profile.ops} ops: {tensors}, of "
+        f"{significant(profile.activation_bytes * 1e-6)} MB each, {significant(profile.nbytes * 1e-6)} MB in all.",
+        f"At {profile.prices.gbps:,g} GB/s they take {_us(profile.memory_us)}: the memory bar.",
+        f"{profile.launches} launches of {_us(profile.prices.host_us)} take {_us(profile.launch_us)}: the launch bar.",
+        f"The longer bar is the {profile.bottleneck} bar.",
+    )
+
+
+def paper_views() -> list:
+    """The exercise drawn, at its own size and at the small one."""
+    label = seeds()[STOCK].label
+    return [cost_profiler.figure(one, label) for one in (Profile(), Profile(small=True))]
+
+
+def judged_paper() -> dict[str, float]:
+    """For `expect`: both worked figures of the texts, and what each switch leaves of launches and bytes."""
+    eager, graph, fused = Profile(), Profile(capture=True), Profile(fuse=True)
+    return {
+        "megabytes": eager.nbytes * 1e-6,
+        "memory_us": eager.memory_us,
+        "small_launch_us": Profile(small=True).launch_us,
+        "captured_bytes": graph.nbytes / eager.nbytes,
+        "captured_launches": graph.launches / eager.launches,
+        "fused_bytes": fused.nbytes / eager.nbytes,
+        "fused_launches": fused.launches / eager.launches,
+    }
+
+
+# ------------------------------------------------------------------------------------------------ the switches
+
+
+def capture() -> tuple[str, Sentence]:
+    """(text of the option that working it out gives, sentences): what a graph takes off which bar."""
+    return _switch("Captured", Profile(capture=True), CAPTURE_ANSWERS)
+
+
+def fuse() -> tuple[str, Sentence]:
+    """(text of the option that working it out gives, sentences): what a fused kernel takes off which bar."""
+    return _switch("Fused", Profile(fuse=True), FUSE_ANSWERS)
+
+
+def _switch(name: str, on: Profile, answers: Mapping[str, tuple]) -> tuple[str, Sentence]:
+    off = cost_profiler.eager(on)
+    shrunk = {
+        "launch": on.launch_us < off.launch_us,
+        "memory": on.memory_us < off.memory_us,
+    }
+    kind = "both" if all(shrunk.values()) else "launch" if shrunk["launch"] else "memory"
+    step = off.totals()["queue"], on.totals()["queue"]
+    return answers[kind][1], Sentence(
+        f"{name}: {on.launches} launches instead of {off.launches}, {significant(on.nbytes * 1e-6)} million bytes instead of "
+        f"{significant(off.nbytes * 1e-6)}.",
+        f"The launch bar goes from {_us(off.launch_us)} to {_us(on.launch_us)}, the memory bar from {_us(off.memory_us)} to "
+        f"{_us(on.memory_us)}.",
+        f"A queue that is played through takes {_us(step[0])} without it and {_us(step[1])} with it.",
+        "Replay is charged one launch here; what a real graph costs is measured in a later lesson." if on.capture else "",
+    )
+
+
+def switch_view(**switches: bool) -> Picture:
+    """The profiler at the texts' settings with one switch on."""
+    return cost_profiler.figure(Profile(**switches), seeds()[STOCK].label)
+
+
+# ------------------------------------------------------------------------------------------------ prices
+
+
+def charged(calibration: Both) -> Sentence:
+    """The host's price of one op, hot and after other ops, and the bandwidth."""
+
+    def say(part: Mapping) -> str:
+        numbers = part["numbers"]
+        return (
+            f"Issuing one add costs the host {format_ns(numbers['hot'])} hot and {format_ns(numbers['in_program'])} after other "
+            f"ops; memory moves {significant(numbers['gbps'])} GB/s."
+        )
+
+    return told(calibration, "the prices", say)
+
+
+def price_tables(calibration: Both) -> list[Table]:
+    """What each machine charges: the host's price of an op, the launch, bandwidth, gap; here and recorded."""
+    return [_price_table(found) for found in each(calibration)]
+
+
+def _price_table(found: Found) -> Table:
+    charged, part = prices(found.value), found.value
+    rows = [
+        {"what": "dispatch of an op, hot", "price": _us(charged.dispatch_us)},
+        {"what": "launch of a kernel", "price": _us(charged.launch_us) if charged.launch_us else "none: no device"},
+        {"what": "an op after other ops", "price": format_ns(part["numbers"]["in_program"])},
+        {"what": "a kernel that moves nothing", "price": _us(charged.start_us) if charged.start_us else "none: no device"},
+        {"what": "gap between two waiting kernels", "price": _us(charged.gap_us) if charged.gap_us else "none: no device"},
+        {"what": "bandwidth", "price": f"{significant(charged.gbps)} GB/s"},
+    ]
+    rows += [{"what": f"{kind['kind']}, hot", "price": _us(kind["host_us"])} for kind in part["kinds"] if kind["kind"] != "add"]
+    return Table(rows, {"what": "what", "price": "price"}, "What this machine charges", [found.label, *part["notes"]])
+
+
+def profiler_of(calibration: Both, device: str) -> cost_profiler.SeededPanel:
+    """The cost profiler, with the prices measured here and every recorded machine's to choose from."""
+    return cost_profiler.profiler(seeds(calibration.here, device))
+
+
+# ------------------------------------------------------------------------------------------------ three models
+
+
+def on_host(part: Both) -> tuple[str | None, Sentence]:
+    """(text of the option that was measured, sentences): which model is farther off where one thread does both halves."""
+    return option(part, _worse, HOST_ANSWERS), told(part, "three models on a CPU", _models, "recorded")
+
+
+def on_device(part: Both) -> tuple[str | None, Sentence]:
+    """(text of the option that was measured, sentences): which model is farther off for long chains on a GPU."""
+
+    def kind(value: Mapping) -> str:
+        return _worse({"rows": _long(value) or value["rows"]})
+
+    return option(part, kind, DEVICE_ANSWERS), told(part, "three models on a GPU", _models, "recorded")
+
+
+def _long(part: Mapping) -> list[Mapping]:
+    return [row for row in part["rows"] if row["length"] >= LONG]
+
+
+def _error(rows: Sequence[Mapping], model: str) -> float:
+    """The median of |predicted / measured − 1|."""
+    return median(_off(row, model) for row in rows)
+
+
+def _off(row: Mapping, model: str) -> float:
+    return abs(row[f"{model}_us"] / row["measured_us"] - 1.0)
+
+
+def _worse(part: Mapping) -> str:
+    """Which of sum and maximum has the larger median error, or that they are alike."""
+    by = {model: _error(part["rows"], model) for model in ("sum", "max")}
+    return "alike" if abs(by["sum"] - by["max"]) < APART else max(by, key=by.get)
+
+
+def _models(part: Mapping) -> str:
+    rows, long = part["rows"], _long(part)
+    names = ceiling_figures.MODELS
+    told = ", ".join(f"{name} {per_cent(_error(rows, key))}" for key, name in names.items())
+    words = f"Half of {len(rows)} cases are farther off than: {told}."
+    if long and len(long) < len(rows):
+        told = ", ".join(f"{name} {per_cent(_error(long, key))}" for key, name in names.items())
+        words += f" Of the {len(long)} chains of {LONG} ops and more: {told}."
+    for key, name in names.items():
+        worst = max(rows, key=lambda row, key=key: _off(row, key))
+        way = "too long" if worst[f"{key}_us"] > worst["measured_us"] else "too short"
+        words += f" The {name} is farthest off on “{worst['case']}”: {per_cent(_off(worst, key))} {way}."
+    return f"{words} {_meaning(part)}"
+
+
+def _meaning(part: Mapping) -> str:
+    """What the errors say about who worked at the same time as whom."""
+    worse = _worse({"rows": _long(part) or part["rows"]})
+    if part["device"] == "cpu":
+        return {
+            "max": "The host runs the loop itself here: nothing overlaps, so a maximum leaves the shorter half out.",
+            "sum": "One thread does both halves, and yet the sum was farther off: its prices did not hold in these chains.",
+            "alike": "One half outweighs the other in most of these cases, so sum and maximum hardly differ.",
+        }[worse]
+    return {
+        "sum": "In long chains the device works while the host issues: a sum charges for both, and is too long.",
+        "max": "The maximum was farther off: something between the two sides is waited for and not in it.",
+        "alike": "One side outweighs the other in most of these chains, so sum and maximum hardly differ.",
+    }[worse]
+
+
+def model_figures(*parts: Both) -> list[Picture]:
+    """Predicted over measured, case by case and model by model: each machine in a figure of its own."""
+    return [
+        ceiling_figures.models(found.value["rows"], "Three models beside the measured step", found.label)
+        for part in parts
+        for found in each(part)
+    ]
+
+
+# ------------------------------------------------------------------------------------------------ size
+
+
+def break_even(sweep: Both, calibration: Both) -> Sentence:
+    """At how many elements an add's kernel takes as long as the host needs for it; beside it what the prices predict."""
+
+    def say(part: Mapping) -> str:
+        numbers = part["numbers"]
+        found = calibration.here if part is sweep.here.value else calibration.there
+        predicted = None if found.value is None else break_even_elements(prices(found.value), 12)
+        if numbers.get("break_even") is None:
+            words = "Within the sizes that were tried the two did not cross."
+        else:
+            words = (
+                f"An fp32 add takes its kernel as long as its host at {significant(numbers['break_even'], 2)} elements; below, "
+                f"one costs about {format_ns(numbers['fixed'])} whatever its size."
+            )
+        if predicted is None:
+            return words
+        return f"{words} From prices (host's price × bandwidth to memory, 12 bytes an element): {significant(predicted, 2)}."
+
+    return told(sweep, "the break-even size", say)
+
+
+def crossing_figures(sweep: Both) -> list[Picture]:
+    return [
+        ceiling_figures.crossing(found.value["rows"], found.value["numbers"].get("break_even"), found.label)
+        for found in each(sweep)
+    ]
+
+
+def flip(part: Both) -> tuple[str | None, Sentence]:
+    """(text of the option that was measured, sentences): the same five ops at a small size."""
+
+    def kind(value: Mapping) -> str:
+        small, large = value["rows"]
+        sizes, times = large["elements"] / small["elements"], large["step_us"] / small["step_us"]
+        return "proportion" if times > sizes / IN_PROPORTION else "same" if times < AS_LONG else "between"
+
+    def say(value: Mapping) -> str:
+        small, large = value["rows"]
+        numbers = value["numbers"]
+        launches = (
+            f"{numbers['launches_small']:g} launches both times"
+            if numbers["launches_small"] == numbers["launches_large"]
+            else f"{numbers['launches_small']:g} launches against {numbers['launches_large']:g}"
+        )
+        same = small["bottleneck"] == large["bottleneck"]
+        ends = f"The longer bar is {small['bottleneck']} at both sizes" if same else (
+            f"The longer bar flips: {small['bottleneck']} at the small size, {large['bottleneck']} at the large one"
+        )  # fmt: skip
+        return (
+            f"{large['elements']:,} elements took {_us(large['step_us'])}, {small['elements']:,} took {_us(small['step_us'])}: "
+            f"{times(large['elements'] / small['elements'])} the elements, {times(numbers['flops_ratio'])} the FLOPs, "
+            f"{times(large['step_us'] / small['step_us'])} the time, {launches}. {ends}."
+        )
+
+    return option(part, kind, FLIP_ANSWERS), told(part, "the same ops at two sizes", say)
+
+
+def flip_tables(part: Both) -> list[Table]:
+    """Both sizes: FLOPs, bytes, the host's time, the kernels', the step's, and the longer bar."""
+    columns = {
+        "elements": "elements",
+        "flops": "million FLOP",
+        "bytes": "million bytes",
+        "host": "host",
+        "device": "kernels",
+        "step": "the step",
+        "bottleneck": "longer bar",
+    }
+    out = []
+    for found in each(part):
+        rows = [
+            {
+                "elements": f"{row['elements']:,}",
+                "flops": significant(row["flops"] * 1e-6),
+                "bytes": significant(row["bytes"] * 1e-6),
+                "host": _us(row["host_us"]),
+                "device": _us(row["device_us"]),
+                "step": _us(row["step_us"]),
+                "bottleneck": row["bottleneck"],
+            }
+            for row in found.value["rows"]
+        ]
+        out.append(Table(rows, columns, "The same five ops at two sizes", [found.label, *found.value["notes"]]))
+    return out
+
+
+# ------------------------------------------------------------------------------------------------ FLOPs alone, and drift
+
+
+def flop_only(part: Both) -> Sentence:
+    """How far too fast FLOPs over the peak are for eager steps."""
+
+    def say(value: Mapping) -> str:
+        numbers = value["numbers"]
+        near = min(value["rows"], key=lambda row: row["times_too_fast"])
+        return (
+            f"FLOPs over the peak are too fast by {times(numbers['least'])} to {times(numbers['most'])}, "
+            f"{times(numbers['median'])} in the median of {len(value['rows'])} cases; nearest to the truth on “{near['case']}”."
+        )
+
+    return told(part, "an estimate from FLOPs alone", say)
+
+
+def flop_tables(part: Both) -> list[Table]:
+    """Each case: FLOPs, their time at the peak, the measured time, and how far too fast."""
+    columns = {"case": "case", "flops": "million FLOP", "peak": "FLOPs at the peak", "took": "measured", "times": "too fast by"}
+    out = []
+    for found in each(part):
+        rows = [
+            {
+                "case": row["case"],
+                "flops": significant(row["flops"] * 1e-6),
+                "peak": _us(row["flop_us"]),
+                "took": _us(row["measured_us"]),
+                "times": times(row["times_too_fast"]),
+            }
+            for row in found.value["rows"]
+        ]
+        out.append(Table(rows, columns, "FLOPs alone", [found.label, *found.value["notes"]]))
+    return out
+
+
+def drift(part: Both) -> Sentence:
+    """How far the price of one add moved while it was watched, and what that makes of a price read once at the start."""
+
+    def say(value: Mapping) -> str:
+        numbers = value["numbers"]
+        first, worst = _stale(value["points"])
+        words = (
+            f"Watched for {significant(numbers['seconds'], 2)} s, the same add took from {format_ns(numbers['low'])} to "
+            f"{format_ns(numbers['high'])}: {per_cent(numbers['ratio'] - 1)} apart."
+        )
+        return (
+            f"{words} Whoever had read the price once, at the start ({format_ns(first)}), would have been off by up to "
+            f"{per_cent(worst)} later: a model is no better than the moment of its prices, so they are read between its cases."
+        )
+
+    return told(part, "how a price moves", say)
+
+
+def _stale(points: Sequence[Mapping]) -> tuple[float, float]:
+    """(median price of the first second, ns; the largest relative distance of a later second's median from it)."""
+    seconds: dict[int, list[float]] = {}
+    for point in points:
+        seconds.setdefault(int(point["s"] - points[0]["s"]), []).append(point["ns"])
+    by = [median(prices_) for _, prices_ in sorted(seconds.items())]
+    return by[0], max((abs(later / by[0] - 1.0) for later in by[1:]), default=0.0)
+
+
+def drift_figures(part: Both) -> list[Picture]:
+    return [ceiling_figures.drift(found.value["points"], found.label) for found in each(part)]
+
+
+# ------------------------------------------------------------------------------------------------ deeper
+
+
+def toy_block(part: Both) -> Sentence:
+    """The texts' block: launches, the four memory-bound ops, its tax."""
+
+    def say(value: Mapping) -> str:
+        numbers = value["numbers"]
+        return (
+            f"add(x, dropout(gelu(bias(x @ w)))) launched {numbers['launches']:g} kernels. On an activation of "
+            f"{significant(numbers['activation_bytes'] / 2**20)} MiB its four ops behind the product took "
+            f"{format_time(numbers['tail'])}, on paper at 3.3 TB/s {format_time(numbers['paper_tail'])}; issuing the whole block "
+            f"cost the host {format_time(numbers['tax'])}."
+        )
+
+    return told(part, "the texts' block", say)
+
+
+def toy_tables(part: Both) -> list[Table]:
+    """Each op of the block: launches, bytes, its time, and what the bytes need on paper and at the measured bandwidth."""
+    columns = {
+        "op": "op",
+        "launches": "launches",
+        "bytes": "million bytes",
+        "took": "took",
+        "paper": "bytes at 3.3 TB/s",
+        "floor": "at the measured bandwidth",
+    }
+    out = []
+    for found in each(part):
+        rows = [
+            {
+                "op": row["op"],
+                "launches": row["launches"],
+                "bytes": significant(row["bytes"] * 1e-6),
+                "took": _us(row["us"]),
+                "paper": _us(row["paper_us"]),
+                "floor": _us(row["floor_us"]),
+            }
+            for row in found.value["rows"]
+        ]
+        out.append(Table(rows, columns, "The texts' block, op by op", [found.label, *found.value["notes"]]))
+    return out
+
+
+def thousand(part: Both) -> Sentence:
+    """The host's time for a thousand ops."""
+
+    def say(value: Mapping) -> str:
+        numbers = value["numbers"]
+        words = f"A thousand small adds cost the host {format_time(numbers['thousand'])}, {format_ns(numbers['per_op'])} each"
+        if numbers.get("thousand_mixed") is None:
+            return f"{words}."
+        return f"{words}; a thousand ops of many kinds {format_time(numbers['thousand_mixed'])}."
+
+    return told(part, "a thousand ops", say)
+
+
+# ------------------------------------------------------------------------------------------------ the numbers that are judged
+
+
+# Part → the numbers that the lesson's checks speak of.
+JUDGED = {
+    "calibration": ("hot", "in_program"),
+    "sweep": ("break_even",),
+    "flip": ("flops_ratio", "launches_small", "launches_large"),
+    "flop_only": ("least",),
+    "three_models": ("sum_median", "max_median"),
+    "drift": ("ratio",),
+    "thousand": ("thousand", "per_op"),
+    "toy_block": ("launches",),
+}
+
+
+def judged(device: str, **parts: Both) -> dict[str, dict]:
+    """For `expect`: by part, the numbers that were measured here; in place of one that was not, why not."""
+    return {name: _judged(device, name, part.here) for name, part in parts.items()}
+
+
+def _judged(device: str, name: str, found: Found) -> dict:
+    if found.value is None:
+        return {"device": device} | dict.fromkeys(JUDGED[name], NotMeasured(found.why or "it was not measured here"))
+    missing = {number: NotMeasured(f"{number} was not measured here") for number in JUDGED[name]}
+    return missing | judged_part(found.value)
+
+
+# ------------------------------------------------------------------------------------------------ the end
+
+
+def verdicts(device: str, found: Mapping[str, Both]) -> Table:
+    """The claims of this lesson: yours (the parts `found` live, by name), recorded, cited, the verdict with its sentence."""
+    from utils.measure import machine
+
+    live = {name: one.here.value for name, one in found.items() if one.here.live and one.here.value is not None}
+    yours = studies.live(STUDY, device, machine.fingerprint(), live) if live else None
+    rows = ledger.verdict_table(STUDY, yours=yours)
+    best = studies.best(STUDY, "cuda")
+    columns = {
+        "id": "claim",
+        "claim": "what is claimed",
+        "yours": "yours",
+        "recorded": "recorded",
+        "cited": "cited",
+        "verdict": "verdict",
+        "sentence": "because",
+    }
+    return Table(rows, columns, "Claims and verdicts", [best.label() if best else "Recorded: no GPU has been recorded yet"])
+
+
+TRANSFER_TENSORS, TRANSFER_OPS = 5, 2  # g read, t written; p and t read, p written
+UPDATES, SIDE = 100, 256  # parameters of a model, each SIDE × SIDE numbers in fp32
+
+
+def transfer(mine_us: float | None, calibration: Both, measured_us: float | None = None) -> Sentence | Table:
+    """The reader's price of an optimiser step of two ops a parameter, beside three models with this machine's prices."""
+    if mine_us is None:
+        return Sentence("Nothing predicted yet: write your price of the step in µs, mine = …, and run this cell again.")
+    found = calibration.first
+    charged = Prices() if found.value is None else prices(found.value)
+    nbytes = 4 * SIDE * SIDE
+    ops = [charged.op(nbytes * tensors) for _ in range(UPDATES) for tensors in (2, TRANSFER_TENSORS - 2)]
+    on_cpu = found.value is not None and found.value["device"] == "cpu"
+    models = {"sum": total_sum(ops), "maximum": total_max(ops), "queue": charged.play(ops).wall_us}
+    best = "sum" if on_cpu else "queue"
+    launches, memory = sum(op.host_us for op in ops), sum(op.device_us or 0.0 for op in ops)
+    rows = [
+        {"what": "you", "time": _us(mine_us)},
+        {"what": f"launch bar, {len(ops)} ops", "time": _us(launches)},
+        {"what": f"memory bar, {significant(UPDATES * TRANSFER_TENSORS * nbytes * 1e-6)} million bytes", "time": _us(memory)},
+        *({"what": name, "time": _us(us)} for name, us in models.items()),
+    ]
+    truth, against = models[best], f"the {best}"
+    if measured_us is not None:
+        rows.append({"what": "measured here", "time": _us(measured_us)})
+        truth, against = measured_us, "the measured step"
+    near = abs(mine_us - truth) <= 0.25 * truth
+    counts = f"Near enough: within a quarter of {against}." if near else (
+        f"More than a quarter off {against}: which bar is longer, how many ops are there, and how many tensors does each move?"
+    )  # fmt: skip
+    label = found.label if found.value is not None else "the texts' prices: nothing was measured"
+    return Table(rows, {"what": "whose", "time": "a step"}, "A hundred updates by hand", [counts, label])

@@ -64,7 +64,7 @@ def test_every_move_of_the_explorer_says_what_is_counted():
         assert sum(row["blocks"] for row in picture.table.rows) == blocks or len(picture.table.rows) == wave_explorer.MOST
         assert len(picture.table.rows) == min(waves.count, wave_explorer.MOST) == picture.svg.count("url(#empty)")
         if waves.lost:
-            assert f"{wave_explorer.significant(100 * waves.lost, 2)} %" in words
+            assert f"rounds {wave_explorer.significant(waves.lost, 2)} stay empty" in words
         else:
             assert "nothing is lost" in words
         mine = next(row for row in table.rows if row["device"] == device)

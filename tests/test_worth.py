@@ -84,9 +84,10 @@ def test_the_controls_say_who_wins_where_and_whose_numbers_those_are():
     assert "Twice the same device" in worth_explorer.words((mine, mine), (1.0, 2.0), 4)
 
 
-def test_the_winner_flips_with_the_controls_as_they_start():
+def test_it_starts_with_one_device_twice_and_the_winner_flips_with_another():
     panel = worth_explorer.explorer(known())
-    small, large = panel.values["first"], panel.values["second"]
-    assert f"{small} gives more" in panel.shown[1] and f"({large})" in panel.shown[1]
-    assert "made up" in panel.shown[0].table.text()
+    assert "Twice the same device" in panel.shown[1] and "made up" in panel.shown[0].table.text()
+    small, large = worth_explorer.SMALL, worth_explorer.LARGE
+    picture, words = panel.fire("first", small)
+    assert f"{small} gives more" in words and f"({large})" in words
     assert worth.winners(known()[small], known()[large], worth_explorer.START_PRICES)[1024] == large

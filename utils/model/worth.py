@@ -67,9 +67,8 @@ def from_datasheet(
         flops, nbytes = work(batch)
         device_us = max(flops / (peak.value * 1e6), nbytes / (device.gbps.value * 1e3))
         steps[batch] = total_max([Op(host_us, device_us=device_us / ops) for _ in range(ops)])
-    return Speed(
-        device.name, f"model: datasheet peaks, {host_us:g} µs of the host for each of {ops:,} kernels", "datasheet", steps
-    )
+    label = f"model: datasheet peaks, the host in µs for each of {ops:,} kernels: {host_us:.3g}"
+    return Speed(device.name, label, "datasheet", steps)
 
 
 def winner(first: Speed, second: Speed, prices: tuple[float, float], batch: float) -> str | None:

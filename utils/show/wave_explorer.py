@@ -42,7 +42,7 @@ def figure(waves: Waves, device: str) -> Picture:
     left_out = [f"{waves.count - len(rows):,} full rounds are left out"] if len(rows) < waves.count else []
     alt = (
         f"Columns: {title}. {waves.count:,} rounds of {waves.places:,} places; the last has {waves.last:,} blocks and leaves "
-        f"{waves.places - waves.last:,} places and {waves.idle_sms:,} SMs empty: {_share(waves)} of all places and rounds. "
+        f"{waves.places - waves.last:,} places and {waves.idle_sms:,} SMs empty; empty of all places and rounds: {_share(waves)}. "
         f"{LABEL}"
     )
     return Picture(lambda: _svg(waves, title), alt, Table(rows, columns, title, [*left_out, LABEL]))
@@ -59,7 +59,7 @@ def words(waves: Waves) -> str:
     else:
         on = min(waves.last, waves.sms)
         head = f"Rounds: {waves.count:,}. Blocks in the last one: {waves.last:,}, on {on:,} of {waves.sms:,} SMs."
-    return f"{head} Empty are {_share(waves)} of all places and rounds."
+    return f"{head} Of all places and rounds {_share(waves)} stay empty."
 
 
 def beside(blocks: int, per_sm: int, device: str) -> Table:
@@ -84,13 +84,13 @@ def beside(blocks: int, per_sm: int, device: str) -> Table:
         "rounds": "rounds",
         "last": "blocks in the last",
         "idle": "SMs idle in it",
-        "lost": "empty, of all",
+        "lost": "share left empty",
     }
     return Table(rows, columns, "The same grid elsewhere", [LABEL])
 
 
 def _share(waves: Waves) -> str:
-    return f"{significant(100 * waves.lost, 2)} %" if waves.lost else "0 %"
+    return f"{significant(waves.lost, 2)}" if waves.lost else "0"
 
 
 def _shown(filled: list[int]) -> list[tuple[int, int]]:

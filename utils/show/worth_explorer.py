@@ -143,7 +143,7 @@ def _box(x: float, y: float, colour: str) -> str:
 
 
 def explorer(known: Mapping[str, Speed]) -> controls.Panel:
-    """The controls with their figure, over what `speeds` gives."""
+    """The controls with their figure, over what `speeds` gives. They start with one device twice: any pair would tell an answer."""
 
     def shown(first: str, price_1: float, second: str, price_2: float, log2: int) -> list:
         return draw(known, first=first, price_1=price_1, second=second, price_2=price_2, log2=log2)
@@ -151,7 +151,7 @@ def explorer(known: Mapping[str, Speed]) -> controls.Panel:
     return controls.panel(
         shown,
         title="Throughput per cost: choose devices, type in what an hour costs you, move the batch",
-        first=controls.choice(list(known), start=SMALL, label="device 1"),
+        first=controls.choice(list(known), start=LARGE, label="device 1"),
         price_1=controls.slider(0.1, 20, START_PRICES[0], 0.1, label="an hour of it (made up)"),
         second=controls.choice(list(known), start=LARGE, label="device 2"),
         price_2=controls.slider(0.1, 20, START_PRICES[1], 0.1, label="an hour of it (made up)"),

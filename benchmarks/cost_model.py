@@ -2,12 +2,12 @@
 
     python benchmarks/cost_model.py [--device cpu|cuda] [--out FILE] [--from FILE] [--windows N] [--seconds S]
 
-Bars: over at least 40 cases (chains of 1 to 64 ops, 2^8 to 2^27 elements, fp32 and two bytes, with a tape or not, one kind of op or
-many, with a product or not) each step is predicted by a model fitted on calibration steps and on the cases of other folds. Median
-error at most 8 %; p90 at most 20 % on a GPU, 22 % on a CPU. No case's own time enters its prediction (utils/model/cost_fit.py
-refuses it). Calibration and cases are timed in the same interleaved windows, since the host's own price drifts within a minute;
-that drift is in the table. On a CPU torch runs on one thread, and glibc's malloc is pinned in every arm, calibration and cases
-alike: unpinned, its history moves prices fourfold.
+Bars: over at least 40 cases (chains of 1 to 64 ops, 2^8 to 2^27 elements, fp32 and two bytes, with a tape or not, one kind of
+op or many, with a product or not) each step is predicted by a model fitted on calibration steps and on the cases of other
+folds. Median error at most 8 %; p90 at most 20 % on a GPU, 22 % on a CPU. No case's own time enters its prediction
+(utils/model/cost_fit.py refuses it). Calibration and cases are timed in the same interleaved windows, since the host's own
+price drifts within a minute; that drift is in the table. On a CPU torch runs on one thread, and glibc's malloc is pinned in
+every arm, calibration and cases alike: unpinned, its history moves prices fourfold.
 
 A run whose A/A pair disagrees by more than 5 %, or whose steps spread (p75 over p25) by more than 30 % at the median, has no bar.
 `--out` keeps what was timed, `--from` fits it again without measuring.

@@ -1,4 +1,4 @@
-"""One add over twenty sizes: what the host takes to issue it, what the kernel takes, what one more adds to a step; a thousand adds.
+"""One add over twenty sizes: the host's time to issue it, its kernel's, what one more adds to a step; and a thousand adds.
 
 On a GPU the break-even size is where the kernel takes as long as the host needs for the next one (claim A13). On a CPU host and
 kernel are one thread, so it is where the kernel's own time exceeds the fixed price of the op.
@@ -20,7 +20,7 @@ from utils.model.readings import Race
 EXPONENTS = {"cpu": range(8, 26), "cuda": range(8, 28)}
 QUICK = {"cpu": range(8, 23, 2), "cuda": range(8, 28, 2)}
 BYTES_AN_ELEMENT = 12  # fp32: two read, one written
-CHAIN = {"cpu": 4, "cuda": 100}
+CHAIN = 100  # adds in a row
 THOUSAND = 1000
 ADDS, KINDS = "1,000 adds", "1,000 ops of 20 kinds"
 
@@ -28,8 +28,8 @@ ADDS, KINDS = "1,000 adds", "1,000 ops of 20 kinds"
 def sweep(device: str = "cpu", progress: Progress | None = None, *, quick: bool = False) -> dict:
     """`a + b` in fp32 from 2^8 elements on:
 
-    "rows": [{"elements", "bytes", "host_us" (issuing one), "device_us" (its kernel), "step_us" (what one more adds to a row), "bound"
-    ("host", "device")}], "numbers": "fixed" (ns: the host's price; a CPU's whole price of the smallest add), "break_even"
+    "rows": [{"elements", "bytes", "host_us" (issuing one), "device_us" (its kernel), "step_us" (what one more adds to a row),
+    "bound" ("host", "device")}], "numbers": "fixed" (ns: the host's price; a CPU's whole price of the smallest add), "break_even"
     (elements, where device_us reaches host_us, between two sizes on log axes), "break_even_bytes"; both are left out, and a note
     says so, where they do not meet. About 4 s quick. MeasurementError without the device.
     """
@@ -52,7 +52,7 @@ def sweep(device: str = "cpu", progress: Progress | None = None, *, quick: bool 
             steps = _rows_of_adds(calls, 2.0 if quick else 6.0, within(progress, 0.7, 0.3))
             rows = [_row(int(n), host[n].ns, kernel[n].ns, steps[n].ns) for n in calls]
         else:
-            found = race(device, calls, blocks=15, at_most_s=3 if quick else 10, progress=progress)
+            found = race(device, calls, blocks=15, at_most_s=3 if quick else 6, progress=progress)
             fixed = min(found[n].ns for n in calls)
             rows = [_row(int(n), fixed, max(0.0, found[n].ns - fixed), found[n].ns) for n in calls]
     numbers = {"fixed": rows[0]["host_us"] * 1e3}
@@ -92,13 +92,13 @@ def _rows_of_adds(calls: dict[str, Callable], at_most_s: float, progress: Progre
         return timed
 
     arms = {name: arm(f) for name, f in calls.items()}
-    counts = dict.fromkeys(arms, CHAIN["cuda"])
+    counts = dict.fromkeys(arms, CHAIN)
     return interleave(arms, blocks=12, calls=counts, stretches=1, at_most_s=at_most_s, progress=progress)
 
 
 def meets(points: list[tuple[float, float, float]]) -> float | None:
-    """Where the second of two curves reaches the first, from (size, first, second) in order of size: between the last size at which
-    it is below and the next one, on log axes. None where it is never above or never below."""
+    """Where the second of two curves reaches the first, from (size, first, second) in order of size: between the last size at
+    which it is below and the next one, on log axes. None where it is never above or never below."""
     for (x0, a0, b0), (x1, a1, b1) in reversed(list(zip(points, points[1:], strict=False))):
         if b0 < a0 and b1 >= a1:
             tiny = 1e-9
@@ -111,8 +111,8 @@ def thousand(device: str = "cpu", progress: Progress | None = None, *, quick: bo
     """A thousand ops on small tensors, as the host issues them (claim A17):
 
     "race" (ns a thousand), "rows": [{"what", "ms", "us_an_op"}], "numbers": "thousand" (ns, of a thousand adds), "per_op" (ns),
-    "thousand_kinds" (ns, of 20 kinds in turn), "kinds_ratio". On a GPU they are issued into an empty queue that has room for them.
-    About 2 s quick. MeasurementError without the device.
+    "thousand_kinds" (ns, of 20 kinds in turn), "kinds_ratio". On a GPU they are issued into an empty queue that has room for
+    them. About 2 s quick. MeasurementError without the device.
     """
     need(device, "a thousand ops")
     import torch
@@ -142,7 +142,7 @@ def thousand(device: str = "cpu", progress: Progress | None = None, *, quick: bo
             blocks=30 if quick else 80,
             calls=dict.fromkeys(programs, 1),
             stretches=1,
-            at_most_s=2 if quick else 8,
+            at_most_s=2 if quick else 5,
             pair=(ADDS, ADDS + AGAIN),
             progress=progress,
         )

@@ -1,7 +1,7 @@
-"""What this machine charges for a step: host, launch, kernel, gap, wait, bandwidth by size; and how the host's price drifts.
+"""What this machine charges: host, launch, kernel, gap, wait, bandwidth by size; and how the host's price drifts.
 
-`calibration` is the list that the sliders are seeded with. Where a price cannot be measured here it is left out of "numbers" and a
-note says why; `prices` then takes none (0) or the usual one (a queue of 1,024 places).
+`calibration` is the list that the sliders are seeded with. Where a price cannot be measured here it is left out of "numbers"
+and a note says why; `prices` then takes none (0) or the usual one (a queue of 1,024 places).
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ def kinds(device: str) -> dict[str, Callable]:
 def calibration(device: str = "cpu", progress: Progress | None = None, *, quick: bool = False) -> dict:
     """The price list of this machine:
 
-    "kinds": [{"kind", "host_us", "grad_us" (with a tape; add alone)}], "bandwidth": [{"elements", "bytes", "us", "gbps"}] (fp32 adds
-    into a given result), "race" (ns, host, one element), "numbers": "hot" (ns, an add that repeats itself), "in_program" (ns, after
-    20 other ops), "grad" (ns, hot, with a tape), "dispatch" and "launch" (ns, together "hot"), "start" (ns, a kernel that moves
-    nothing), "gap" (ns, between two kernels of a full queue), "sync" (ns, a wait beyond the waiting), "depth" (places in the queue),
-    "gbps" (of the largest add). About 3 s quick, on a GPU without a compiler less (and without launch, gap, depth).
-    MeasurementError without the device.
+    "kinds": [{"kind", "host_us", "grad_us" (with a tape; add alone)}], "bandwidth": [{"elements", "bytes", "us", "gbps"}] (fp32
+    adds into a given result), "race" (ns, host, one element), "numbers": "hot" (ns, an add that repeats itself), "in_program"
+    (ns, after 20 other ops), "grad" (ns, hot, with a tape), "dispatch" and "launch" (ns, together "hot"), "start" (ns, a kernel
+    that moves nothing), "gap" (ns, between two kernels of a full queue), "sync" (ns, a wait beyond the waiting), "depth"
+    (places in the queue), "gbps" (of the largest add). About 3 s quick, on a GPU without a compiler less (and without launch,
+    gap, depth). MeasurementError without the device.
     """
     need(device, "the price list")
     notes: list[str] = []
@@ -66,10 +66,10 @@ def calibration(device: str = "cpu", progress: Progress | None = None, *, quick:
             {**table, "add, grad": lambda: x + y},
             device=device,
             blocks=25 if quick else 60,
-            at_most_s=1.5 if quick else 5,
+            at_most_s=1.5 if quick else 4,
             progress=within(progress, 0.0, 0.3),
         )
-        after = in_program_curve(device, after=(AFTER,), blocks=15 if quick else 40, progress=within(progress, 0.3, 0.2))
+        after = in_program_curve(device, after=(AFTER,), blocks=15 if quick else 30, progress=within(progress, 0.3, 0.2))
         numbers |= {"hot": host["add"].ns, "grad": host["add, grad"].ns, "in_program": after[-1][1].ns}
         bandwidth = _by_size(device, quick, within(progress, 0.5, 0.3))
         numbers["gbps"] = bandwidth[-1]["gbps"]
@@ -133,7 +133,7 @@ def _of_the_queue(hot: float, bandwidth: list[dict], notes: list[str], progress:
 
     def waited() -> None:
         for _ in range(A_WAIT):
-            x + y  # noqa: B018
+            x + y
             torch.cuda.synchronize()
 
     each = time_host({"waited for": waited}, device="cuda", blocks=20, at_most_s=1)["waited for"].ns / A_WAIT
@@ -159,16 +159,16 @@ def prices(part: Mapping[str, Any]) -> Prices:
 
 
 def drift(device: str = "cpu", progress: Progress | None = None, *, quick: bool = False, seconds: float | None = None) -> dict:
-    """The host's price of the same add, again and again for 40 s (quick: 4 s):
+    """The host's price of the same add, again and again for 20 s (quick: 3 s):
 
-    "points": [{"s", "ns"}] (each the lower quartile of the stretches of a fifth of a second), "numbers": "low" and "high" (ns, 5th and
-    95th percentile of the points), "ratio", "seconds", "twins" (ratio of the same percentiles between the even and the odd
-    stretches of the same moment, which meet the same weather: what is left is chance). MeasurementError without the device.
+    "points": [{"s", "ns"}] (each the lower quartile of the stretches of a fifth of a second), "numbers": "low" and "high" (ns,
+    5th and 95th percentile of the points), "ratio", "seconds", "twins" (ratio of the same percentiles between the even and the
+    odd stretches of the same moment, which meet the same weather: what is left is chance). MeasurementError without the device.
     """
     need(device, "the drift of the host's price")
     import torch
 
-    seconds = seconds or (4.0 if quick else 40.0)
+    seconds = seconds or (3.0 if quick else 20.0)
     x, y = (torch.rand(1, device=device) for _ in range(2))
     wait = torch.cuda.synchronize if device == "cuda" else (lambda: None)
     points, odd = [], []
@@ -181,7 +181,7 @@ def drift(device: str = "cpu", progress: Progress | None = None, *, quick: bool 
                 wait()
                 start = time.perf_counter_ns()
                 for _ in range(100):
-                    x + y  # noqa: B018
+                    x + y
                 stretches.append((time.perf_counter_ns() - start) / 100)
             points.append({"s": now, "ns": quantile(stretches, 0.25)})
             odd.append(quantile(stretches[::2], 0.25) / quantile(stretches[1::2] or stretches, 0.25))

@@ -40,17 +40,22 @@ def events(program: str, progress: Progress | None = None) -> list[dict]:
 
 
 def shared(program: str, progress: Progress | None = None) -> list[dict]:
-    """The same from a process that profiles all of `PROGRAMS`, one after the other, the first time that one is asked for.
+    """The same from a process that profiles all programs of the same lesson, one after the other, the first time that one is
+    asked for.
 
     Starting a process costs more than the programs do: a lesson that wants several of them pays it once. The events of the other
-    programs are among them: ask `inside`.
+    programs are among them: ask `inside`. Raises KeyError for a program that no lesson has.
     """
-    if not _kept:
-        _kept.append(_events(tuple(PROGRAMS), progress or (lambda done, text: None)))
-    return _kept[0]
+    together = next((names for names in TOGETHER if program in names), None)
+    if together is None:
+        raise KeyError(f"there is no program {program!r} that a lesson shares")
+    if together not in _kept:
+        _kept[together] = _events(together, progress or (lambda done, text: None))
+    return _kept[together]
 
 
-_kept: list[list[dict]] = []
+_kept: dict[tuple[str, ...], list[dict]] = {}
+TOGETHER = (("adds", "shapes", "steps"), ("sweep", "layers", "step32"))  # of lesson 04, of lesson 08
 
 
 def _events(programs: tuple[str, ...], progress: Progress) -> list[dict]:
@@ -65,6 +70,15 @@ def _events(programs: tuple[str, ...], progress: Progress) -> list[dict]:
         return children.in_child("utils.measure.profiled", programs, progress)["events"]
     except RuntimeError as error:
         raise MeasurementError(f"the profiled process failed: {error}") from None
+
+
+def kernels(found: Iterable[dict], segments: Iterable[str]) -> dict[str, int]:
+    """How many kernels ran within each segment. Raises MeasurementError as `inside` does, and where one saw none at all."""
+    found = list(found)
+    counts = {name: sum(e["cat"] == "kernel" for e in inside(found, name)) for name in segments}
+    if empty := [name for name, count in counts.items() if not count]:
+        raise MeasurementError(f"the profiler ran but saw no kernel of {empty[0]!r}: CUPTI could not start here")
+    return counts
 
 
 def inside(found: Iterable[dict], segment: str) -> list[dict]:
@@ -116,7 +130,14 @@ def _steps(run: Callable[[str, Callable], None]) -> None:
         run(name, work)
 
 
-PROGRAMS: dict[str, Callable] = {"adds": _adds, "shapes": _shapes, "steps": _steps}
+def _toy(run: Callable[[str, Callable], None]) -> None:
+    """The five ops of lesson 07's block, for how many kernels they are."""
+    from utils.measure.toy_block import least
+
+    run("toy block", least("cuda").run)
+
+
+PROGRAMS: dict[str, Callable] = {"adds": _adds, "shapes": _shapes, "steps": _steps, "toy": _toy}
 
 
 def profile_here(*programs: str) -> list[dict]:

@@ -1,9 +1,9 @@
 """Steps to predict and steps to learn prices from, built of torch ops and timed together in windows.
 
-A *window* is one pass over all programs, a block of each in a few stretches, all in a new random order. Calibration and cases stand in the same
-windows, since the host's own price of an op drifts within a minute; the price of a step is the lower quartile of its windows.
-A step begins on an idle device and ends when the device is idle again. On a CPU torch runs on one thread and glibc's malloc is
-pinned for every program: left alone, its history moves a step's price fourfold.
+A *window* is one pass over all programs, a block of each in a few stretches, all in a new random order. Calibration and cases
+stand in the same windows, since the host's own price of an op drifts within a minute; the price of a step is the lower quartile
+of its windows. A step begins on an idle device and ends when the device is idle again. On a CPU torch runs on one thread and
+glibc's malloc is pinned for every program: left alone, its history moves a step's price fourfold.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ def _memory(device: str) -> int:
 
 
 def cases(device: str, count: int = CASES, seed: int = SEED) -> list[Program]:
-    """The steps to predict: lengths 1 to 64, 2^8 to 2^27 elements, both dtypes, with a tape or not, one kind or many, with a product
-    or not; each property in about half of them, all sizes and lengths met. The same seed gives the same cases."""
+    """The steps to predict: lengths 1 to 64, 2^8 to 2^27 elements, both dtypes, with a tape or not, one kind or many, with a
+    product or not; each property in about half of them, all sizes and lengths met. The same seed gives the same cases."""
     draw = random.Random(seed)
     known = set(calibration(device))
     found: list[Program] = []
@@ -104,7 +104,8 @@ def cases(device: str, count: int = CASES, seed: int = SEED) -> list[Program]:
 
 
 def calibration(device: str) -> list[Program]:
-    """The steps that prices are learned from: chains of one kind at a few sizes, products of each side, tapes, changes of kind."""
+    """The steps that prices are learned from: chains of one kind at a few sizes, products of each side, tapes, changes of
+    kind."""
     out: list[Program] = []
     sizes = (8, 13, 16, 19, 22, 25) if device == "cpu" else (8, 18, 22, 24, 26)
     for dtype in ("fp32", half(device)):
@@ -221,8 +222,8 @@ def timed(
     """Every program's step in the same windows:
 
     "us" (the lower quartile of its windows, in the order given), "spread" (its p75 over p25), "windows": {"s": [when each began],
-    "us": [a list a program]}, "aa": relative disagreement of one program that ran as two, "notes". µs. MeasurementError without the
-    device.
+    "us": [a list a program]}, "aa": relative disagreement of one program that ran as two, "notes". µs. MeasurementError without
+    the device.
     """
     need(device, "a step")
     notes = []

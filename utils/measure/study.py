@@ -25,6 +25,7 @@ STUDIES = {
     "autograd": "utils.measure.autograd",
     "launch": "utils.measure.launch",
     "ridge_point": "utils.measure.ridge_point",
+    "two_ceilings": "utils.measure.two_ceilings",
 }
 
 

@@ -7,27 +7,28 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
 
 from utils.measure import malloc, profiled
 from utils.measure.device_clock import MeasurementError
-from utils.measure.either_clock import MIB, Progress, filled, need, one_thread, race, within
+from utils.measure.either_clock import Progress, filled, need, one_thread, race, within
 from utils.measure.gemm_peak import flops as product_flops
 from utils.measure.gemm_peak import product, torch_dtype
 from utils.measure.placed_ops import usual_dtype
 from utils.measure.stopwatch import interleave, time_host
+from utils.model.readings import Reading, quantile
 from utils.model.step_model import BYTES
-from utils.model.readings import quantile
 
 OPS = ("matmul", "bias", "gelu", "dropout", "add")
 TENSORS = {"bias": 2, "gelu": 2, "dropout": 2, "add": 3}  # of the activation, read and written; dropout's mask comes on top
 PAPER_GBPS = 3300.0  # the bandwidth of the claims
 DROPPED = 0.1
 # rows, side of the square weight: the activation is rows x side. The texts' one is 256 MiB of two-byte numbers.
-PAPER = {"cpu": (262_144, 256), "cuda": (32_768, 4096)}
-QUICK = {"cpu": (16_384, 256), "cuda": (32_768, 4096)}
-SMALL, LARGE = {"cpu": (4, 64), "cuda": (16, 1024)}, {"cpu": (65_536, 64), "cuda": (32_768, 1024)}
-CHAIN = {"cpu": 20, "cuda": 60}  # blocks in a row, for what one more adds to a step
+# A CPU's is smaller, so that it is measured in seconds.
+PAPER = {"cpu": (65_536, 256), "cuda": (32_768, 4096)}
+QUICK = {"cpu": (8_192, 256), "cuda": (32_768, 4096)}
+SMALL, LARGE = {"cpu": (4, 64), "cuda": (16, 1024)}, {"cpu": (16_384, 64), "cuda": (32_768, 1024)}
+A_ROW = {"cpu": 0.004, "cuda": 0.05}  # seconds of calls in a row, for what one more adds to it
+CHAIN = 60  # calls of a row at most, so that a queue holds them
 
 
 class Block:
@@ -79,6 +80,11 @@ class Block:
         return product_flops(self.rows, self.side, self.side) + (len(OPS) - 1) * self.elements
 
 
+def least(device: str) -> Block:
+    """The block at its small size, where its price is the host's."""
+    return Block(device, SMALL[device], usual_dtype(device))
+
+
 def computing(block: Block) -> dict[str, list[str]]:
     """Op → the ops below autograd that compute: on a GPU one kernel each, unless a library splits a product."""
     from utils.measure.op_counts import Ops
@@ -93,8 +99,10 @@ def computing(block: Block) -> dict[str, list[str]]:
     return found
 
 
-def steady(device: str, variants: dict[str, Callable], *, at_most_s: float, chain: int, progress: Progress | None = None):
-    """ns that one more call adds to a row of calls, by variant: `chain` calls and, on a GPU, one wait, as a Reading each."""
+def steady(
+    device: str, variants: dict[str, Callable], *, at_most_s: float, progress: Progress | None = None
+) -> dict[str, Reading]:
+    """ns that one more call adds to a row of calls, by variant: up to 60 calls and, on a GPU, one wait."""
     import torch
 
     wait = torch.cuda.synchronize if device == "cuda" else (lambda: None)
@@ -111,10 +119,12 @@ def steady(device: str, variants: dict[str, Callable], *, at_most_s: float, chai
 
         return timed
 
+    arms = {name: arm(f) for name, f in variants.items()}
+    took = {name: min(one(1), one(1)) for name, one in arms.items()}
     return interleave(
-        {name: arm(f) for name, f in variants.items()},
+        arms,
         blocks=20,
-        calls=dict.fromkeys(variants, chain),
+        calls={name: max(2 if s < A_ROW[device] else 1, min(CHAIN, round(A_ROW[device] / s))) for name, s in took.items()},
         stretches=1,
         at_most_s=at_most_s,
         progress=progress,
@@ -122,7 +132,7 @@ def steady(device: str, variants: dict[str, Callable], *, at_most_s: float, chai
 
 
 def toy_block(device: str = "cpu", progress: Progress | None = None, *, quick: bool = False) -> dict:
-    """The block on the texts' activation of 256 MiB (a CPU: fp32, the same size; quick: 16 MiB):
+    """The block on the texts' activation of 256 MiB (on a CPU 64 MiB of fp32, quick 8 MiB):
 
     "rows": [{"op", "launches", "computing" (the ops below autograd), "bytes", "us", "paper_us" (its bytes at 3.3 TB/s), "gbps"}],
     "race" (ns), "dtype", "shape", "numbers": "launches" (by the profiler where there is one, else ops that compute), "tail" and
@@ -136,7 +146,7 @@ def toy_block(device: str = "cpu", progress: Progress | None = None, *, quick: b
     shape = (QUICK if quick else PAPER)[device]
     with one_thread(device), _no_grad():
         block = Block(device, shape, dtype)
-        below = computing(Block(device, SMALL[device], dtype))
+        below = computing(least(device))
         launches = {op: len(ops) for op, ops in below.items()}
         counted = sum(launches.values())
         if device == "cuda" and not quick:
@@ -149,11 +159,10 @@ def toy_block(device: str = "cpu", progress: Progress | None = None, *, quick: b
             device,
             {**block.alone, "block": block.run},
             blocks=10,
-            at_most_s=3 if quick else 15,
+            at_most_s=2 if quick else 12,
             progress=within(progress, 0.1, 0.6),
         )
-        least = Block(device, SMALL[device], dtype)
-        host = time_host({"block": least.run}, device=device, blocks=30, at_most_s=2, progress=within(progress, 0.7, 0.3))
+        host = time_host({"block": least(device).run}, device=device, blocks=30, at_most_s=2, progress=within(progress, 0.7, 0.3))
     rows = [
         {
             "op": op,
@@ -193,15 +202,15 @@ def toy_block(device: str = "cpu", progress: Progress | None = None, *, quick: b
 def flop_only(device: str = "cpu", progress: Progress | None = None, *, quick: bool = False) -> dict:
     """Estimates that count FLOPs alone beside measured steps, at the best rate of products in the same run:
 
-    "rows": [{"case", "flops", "flop_us", "measured_us", "times_too_fast"}] (what one more call adds to a row of calls), "numbers":
-    "tera" (1e12 FLOP/s of the product that sets the estimate), "least", "most", "median", and each case's by name.
+    "rows": [{"case", "flops", "flop_us", "measured_us", "times_too_fast"}] (what one more call adds to a row of calls),
+    "numbers": "tera" (1e12 FLOP/s of the product that sets the estimate), "least", "most", "median", and each case's by name.
     About 4 s quick. MeasurementError without the device.
     """
     need(device, "steps beside their FLOPs")
     import torch
 
     dtype = usual_dtype(device)
-    side = {"cpu": 1024, "cuda": 8192}[device]
+    side = {"cpu": 512, "cuda": 8192}[device]
     with one_thread(device), _no_grad():
         notes = [*_settled(device)]
         small, large = Block(device, SMALL[device], dtype), Block(device, LARGE[device], dtype)
@@ -221,7 +230,6 @@ def flop_only(device: str = "cpu", progress: Progress | None = None, *, quick: b
                 device,
                 {name: f for name, (f, _) in cases.items()} | {"product": square},
                 at_most_s=4 if quick else 10,
-                chain=3 if device == "cpu" else 30,
                 progress=progress,
             )
         finally:
@@ -247,11 +255,11 @@ def flop_only(device: str = "cpu", progress: Progress | None = None, *, quick: b
 def flip(device: str = "cpu", progress: Progress | None = None, *, quick: bool = False) -> dict:
     """The same five ops, with nothing changed but the rows of the activation:
 
-    "rows" (small, large): [{"size" ("small", "large"), "elements", "flops", "bytes", "ops" (that compute), "host_us", "device_us",
-    "step_us", "bottleneck" ("host", "device")}], "numbers": "flops_ratio", "bytes_ratio", "ops_small", "ops_large", "host_share_small",
-    "host_share_large" (host over step), "flips" (1.0 where the bottleneck is the host's, small, and the device's, large).
-    On a CPU, where one thread is host and device, the host's part is the fixed price: the same five ops on one row of a weight
-    of 16; the device's is the rest. About 3 s. MeasurementError without the device.
+    "rows" (small, large): [{"size" ("small", "large"), "elements", "flops", "bytes", "ops" (that compute), "host_us",
+    "device_us", "step_us", "bottleneck" ("host", "device")}], "numbers": "flops_ratio", "bytes_ratio", "ops_small",
+    "ops_large", "host_share_small", "host_share_large" (host over step), "flips" (1.0 where the bottleneck is the host's,
+    small, and the device's, large). On a CPU, where one thread is host and device, the host's part is the fixed price: the same
+    five ops on one row of a weight of 16; the device's is the rest. About 3 s. MeasurementError without the device.
     """
     need(device, "the block at two sizes")
     dtype = usual_dtype(device)
@@ -261,16 +269,16 @@ def flip(device: str = "cpu", progress: Progress | None = None, *, quick: bool =
         ops = {name: sum(len(o) for o in computing(block).values()) for name, block in sizes.items()}
         runs = {name: block.run for name, block in sizes.items()}
         if device == "cuda":
-            steps = steady(device, runs, at_most_s=3, chain=CHAIN[device], progress=within(progress, 0, 0.4))
+            steps = steady(device, runs, at_most_s=3, progress=within(progress, 0, 0.4))
             kernels = race(device, runs, blocks=12, at_most_s=3, progress=within(progress, 0.4, 0.3))
             hosts = time_host(runs, device=device, blocks=20, at_most_s=3, progress=within(progress, 0.7, 0.3))
             host = {name: hosts[name].ns for name in runs}
             device_ns = {name: kernels[name].ns for name in runs}
         else:
-            least = Block(device, (1, 16), dtype)
-            steps = steady(device, runs | {"least": least.run}, at_most_s=4, chain=CHAIN[device], progress=progress)
-            host = dict.fromkeys(runs, steps["least"].ns)
-            device_ns = {name: max(0.0, steps[name].ns - steps["least"].ns) for name in runs}
+            fixed = Block(device, (1, 16), dtype)
+            steps = steady(device, runs | {"fixed": fixed.run}, at_most_s=4, progress=progress)
+            host = dict.fromkeys(runs, steps["fixed"].ns)
+            device_ns = {name: max(0.0, steps[name].ns - steps["fixed"].ns) for name in runs}
     rows = [
         {
             "size": name,

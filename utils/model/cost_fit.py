@@ -7,7 +7,7 @@ as much as one of 10 ms. Every case is predicted by a fit that saw the calibrati
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -95,14 +95,19 @@ def folds(count: int, many: int = FOLDS, seed: int = SEED) -> list[list[int]]:
     return [sorted(order[k::many]) for k in range(min(many, count))]
 
 
-def held_out(cases: Sequence[Timed], calibration: Sequence[Timed], device: str, model=None) -> list[float]:
+def held_out(
+    cases: Sequence[Timed],
+    calibration: Sequence[Timed],
+    device: str,
+    model: Callable[[list[Timed], list[Program]], list] | None = None,
+) -> list:
     """Each case's step (µs) as predicted by a fit that saw the calibration and the cases of the other folds.
 
-    `model(train, test_programs)` replaces this room's own fit and prediction (the published formulas). Raises Leak when a program is
-    among its own training data, under whatever name.
+    `model(train, test)` replaces this room's own fit and prediction; what it returns for a program stands in the answer. Raises
+    Leak when a program that is to be predicted is among those that were trained on, whatever its time there.
     """
     model = model or (lambda train, test: predict(test, device, fit(train, device, test)))
-    out = [0.0] * len(cases)
+    out: list = [0.0] * len(cases)
     for fold in folds(len(cases)):
         train = [*calibration, *(case for i, case in enumerate(cases) if i not in fold)]
         test = [cases[i].program for i in fold]

@@ -1,4 +1,4 @@
-"""A step's time from its description: what each op moves and from how far away, what it charges host and device. No torch, no clock.
+"""A step's time from its description: what each op moves and from how far away, what it charges host and device. No torch here.
 
 A `Program` says what is run: a chain of ops on one tensor. `Layout` is what follows from descriptions alone: for each op the
 bytes that it moves and how many other bytes were touched since they were last (that decides which cache still holds them).
@@ -166,7 +166,7 @@ class Layout:
         self.programs, self.device = tuple(programs), device
         self.names = parameter_names(programs, device)
         at = {name: i for i, name in enumerate(self.names)}
-        self._at = at
+        self.at = at
         rows, columns = len(programs), max(len(p.kinds) for p in programs)
         knots = np.log2(DISTANCES[device])
         shape = (rows, columns)
@@ -262,35 +262,26 @@ def usual(name: str, device: str) -> float:
         return 0.2 if device == "cpu" else 2e-4
     if first == "flop":
         return (1 / 50 if rest.startswith("fp32") else 1.0) if device == "cpu" else (1 / 30_000 if "32" in rest else 1 / 400_000)
-    cpu = {
-        "step": 1.0,
-        "grad": 0.8,
-        "teardown": 0.3,
-        "switch": 0.2,
-        "start": 0.2,
-        "overlap": 2.0,
-        "host": 1.5,
-        "written": 1.0,
-        "rows": 4.0,
-    }
-    gpu = {
-        "step": 12.0,
-        "grad": 1.5,
-        "teardown": 0.5,
-        "switch": 0.3,
-        "start": 1.2,
-        "overlap": 2.0,
-        "host": 6.0,
-        "gap": 0.8,
-        "written": 1.0,
-        "rows": 64.0,
-    }
-    return (cpu if device == "cpu" else gpu)[first]
+    return _FIRST_GUESS[first][device == "cuda"]
+
+
+_FIRST_GUESS = {  # on a CPU, on a GPU
+    "step": (1.0, 12.0),
+    "grad": (0.8, 1.5),
+    "teardown": (0.3, 0.5),
+    "switch": (0.2, 0.3),
+    "start": (0.2, 1.2),
+    "overlap": (2.0, 2.0),
+    "written": (1.0, 1.0),
+    "gap": (1.0, 0.8),
+    "host": (1.5, 6.0),
+    "rows": (4.0, 64.0),
+}
 
 
 def host_and_device(layout: Layout, prices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(host's µs, kernel's µs) of every op of every program, tear-down left out; prices in the order of `layout.names`."""
-    at = layout._at
+    at = layout.at
     host = prices[layout.host] + layout.grad * prices[at["grad op"]] + layout.switch * prices[at["switch"]]
     memory = (layout.read + prices[at["written"]] * layout.written) @ prices[layout.knots] * 1e-3
     arithmetic = layout.work * prices[layout.rate] * 1e-3
@@ -304,7 +295,7 @@ def host_and_device(layout: Layout, prices: np.ndarray) -> tuple[np.ndarray, np.
 
 def step_us(layout: Layout, prices: np.ndarray) -> np.ndarray:
     """The step of every program, µs, by this model."""
-    at = layout._at
+    at = layout.at
     host, device = host_and_device(layout, prices)
     torn = (layout.grad * layout.there).sum(axis=1) * prices[at["teardown"]]
     if layout.device == "cpu":  # one thread: what the host does and what the kernels do add up
@@ -315,6 +306,19 @@ def step_us(layout: Layout, prices: np.ndarray) -> np.ndarray:
         started = np.where(busy > now, busy + prices[at["gap"]], now)
         busy = np.where(layout.kernel[:, c], started + device[:, c], busy)
     return prices[at["step"]] + np.maximum(now + torn, busy)
+
+
+def three(programs: Sequence[Program], device: str, priced: dict[str, float]) -> list[dict[str, float]]:
+    """{"queue", "sum", "max"} of each program, µs, by the same prices: as `step_us`, as if nothing overlapped, as if the shorter
+    side hid behind the longer one. What is paid once a step is in all of them. On a CPU nothing overlaps: "queue" is "sum"."""
+    layout = Layout(programs, device)
+    prices = np.array([priced[name] for name in layout.names])
+    host, kernels = host_and_device(layout, prices)
+    torn = (layout.grad * layout.there).sum(axis=1) * prices[layout.at["teardown"]]
+    once = prices[layout.at["step"]]
+    issued, drained = host.sum(axis=1) + torn, kernels.sum(axis=1)
+    by = {"queue": step_us(layout, prices), "sum": once + issued + drained, "max": once + np.maximum(issued, drained)}
+    return [{name: float(values[i]) for name, values in by.items()} for i in range(len(programs))]
 
 
 def ops(program: Program, device: str, priced: dict[str, float]) -> list[costmodel.Op]:

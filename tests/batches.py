@@ -56,7 +56,7 @@ def null(
             numbers |= {f"{kind}_host": host, f"{kind}_device": busies[kind], f"{kind}_device_over_host": busies[kind] / host}
     numbers |= {"training_ops": 148.0, "training_fixed_share": fixed, "inference_fixed_share": fixed}
     numbers |= {"wide_fixed_share": wide_fixed, "weights_fixed_share": weights_fixed}
-    numbers |= {"extra_small": extra[0], "extra_wide": extra[1]}
+    numbers |= {"extra_training": extra[0], "extra_wide": extra[1]}
     added = [
         {"kind": kind, "batch": 1, "adds": 64, "step_ns": firsts[kind], "with_ns": firsts[kind] + 1e5, "seen": one}
         for kind, one in zip(("training", "wide"), seen, strict=True)

@@ -60,8 +60,8 @@ def models(device: str = "cpu", *, off: dict[str, float] | None = None, long_off
     return part({"sum_median": 0.02, "max_median": 0.3, "queue_median": 0.02}, device, rows=rows, fitted={"host_us": 1.2})
 
 
-def flip(device: str = "cpu", *, ratio: float = 400.0, sizes: float = 1000.0, launches: tuple[int, int] = (5, 5),
-         ends: tuple[str, str] = ("launch", "memory")) -> dict:  # fmt: skip
+def flip(device: str = "cpu", *, ratio: float = 400.0, sizes: float = 1000.0, ops: tuple[int, int] = (5, 5),
+         ends: tuple[str, str] = ("host", "device")) -> dict:  # fmt: skip
     small = {
         "elements": 16_000,
         "flops": 5e6,
@@ -75,8 +75,10 @@ def flip(device: str = "cpu", *, ratio: float = 400.0, sizes: float = 1000.0, la
              "device_us": 20.0 * ratio, "step_us": 20.0 * ratio, "bottleneck": ends[1]}  # fmt: skip
     numbers = {
         "flops_ratio": sizes,
-        "launches_small": launches[0],
-        "launches_large": launches[1],
+        "ops_small": ops[0],
+        "ops_large": ops[1],
+        "host_share_small": 0.8,
+        "host_share_large": 0.001,
         "flips": float(ends[0] != ends[1]),
     }
     return part(numbers, device, rows=[small, large])
@@ -101,7 +103,7 @@ def drift(device: str = "cpu", later: float = 1.5) -> dict:
 
 def toy_block(device: str = "cpu", launches: float = 5.0) -> dict:
     rows = [
-        {"op": op, "launches": 1, "bytes": 3e7, "us": us, "paper_us": 9.0, "floor_us": 7.0, "gbps": 8.0}
+        {"op": op, "launches": 1, "bytes": 3e7, "us": us, "paper_us": 9.0, "gbps": 8.0}
         for op, us in (("matmul", 900.0), ("bias", 100.0), ("gelu", 200.0), ("dropout", 300.0), ("add", 150.0))
     ]
     numbers = {
@@ -116,7 +118,7 @@ def toy_block(device: str = "cpu", launches: float = 5.0) -> dict:
 
 
 def thousand(device: str = "cpu", ns: float = 1.3e6, mixed: float | None = 2.9e6) -> dict:
-    return part({"thousand": ns, "per_op": ns / 1000} | ({} if mixed is None else {"thousand_mixed": mixed}), device)
+    return part({"thousand": ns, "per_op": ns / 1000} | ({} if mixed is None else {"thousand_kinds": mixed}), device)
 
 
 def study() -> dict:

@@ -69,6 +69,7 @@ APART = 0.05  # two models whose median errors differ by less are called alike
 LONG = 16  # ops from which a chain is called long
 IN_PROPORTION = 1.5  # a time within this factor of the sizes' ratio follows the size
 AS_LONG = 1.15
+SIDES = {"host": "the host", "device": "the kernels"}
 
 
 def _us(us: float) -> str:
@@ -111,10 +112,11 @@ def paper_views() -> list:
     return [cost_profiler.figure(one, label) for one in (Profile(), Profile(small=True))]
 
 
-def judged_paper() -> dict[str, float]:
+def judged_paper() -> dict[str, float | str]:
     """For `expect`: both worked figures of the texts, and what each switch leaves of launches and bytes."""
     eager, graph, fused = Profile(), Profile(capture=True), Profile(fuse=True)
     return {
+        "device": "cpu",
         "megabytes": eager.nbytes * 1e-6,
         "memory_us": eager.memory_us,
         "small_launch_us": Profile(small=True).launch_us,
@@ -319,19 +321,20 @@ def flip(part: Both) -> tuple[str | None, Sentence]:
     def say(value: Mapping) -> str:
         small, large = value["rows"]
         numbers = value["numbers"]
-        launches = (
-            f"{numbers['launches_small']:g} launches both times"
-            if numbers["launches_small"] == numbers["launches_large"]
-            else f"{numbers['launches_small']:g} launches against {numbers['launches_large']:g}"
+        ops = (
+            f"{numbers['ops_small']:g} ops both times"
+            if numbers["ops_small"] == numbers["ops_large"]
+            else f"{numbers['ops_small']:g} ops against {numbers['ops_large']:g}"
         )
-        same = small["bottleneck"] == large["bottleneck"]
-        ends = f"The longer bar is {small['bottleneck']} at both sizes" if same else (
-            f"The longer bar flips: {small['bottleneck']} at the small size, {large['bottleneck']} at the large one"
+        first, last = SIDES[small["bottleneck"]], SIDES[large["bottleneck"]]
+        same = first == last
+        ends = f"The longer side is {first} at both sizes" if same else (
+            f"The longer side flips: {first} at the small size, {last} at the large one"
         )  # fmt: skip
         return (
             f"{large['elements']:,} elements took {_us(large['step_us'])}, {small['elements']:,} took {_us(small['step_us'])}: "
             f"{times(large['elements'] / small['elements'])} the elements, {times(numbers['flops_ratio'])} the FLOPs, "
-            f"{times(large['step_us'] / small['step_us'])} the time, {launches}. {ends}."
+            f"{times(large['step_us'] / small['step_us'])} the time, {ops}. {ends}."
         )
 
     return option(part, kind, FLIP_ANSWERS), told(part, "the same ops at two sizes", say)
@@ -346,7 +349,7 @@ def flip_tables(part: Both) -> list[Table]:
         "host": "host",
         "device": "kernels",
         "step": "the step",
-        "bottleneck": "longer bar",
+        "bottleneck": "longer side",
     }
     out = []
     for found in each(part):
@@ -358,7 +361,7 @@ def flip_tables(part: Both) -> list[Table]:
                 "host": _us(row["host_us"]),
                 "device": _us(row["device_us"]),
                 "step": _us(row["step_us"]),
-                "bottleneck": row["bottleneck"],
+                "bottleneck": SIDES[row["bottleneck"]],
             }
             for row in found.value["rows"]
         ]
@@ -429,6 +432,20 @@ def _stale(points: Sequence[Mapping]) -> tuple[float, float]:
     return by[0], max((abs(later / by[0] - 1.0) for later in by[1:]), default=0.0)
 
 
+def stale(*parts: Both) -> Sentence:
+    """The model's errors with prices of another moment beside those of the same one, from the recorded studies that have both."""
+    out = []
+    for part in parts:
+        numbers = {} if part.there.value is None else part.there.value["numbers"]
+        if "stale_median" in numbers:
+            out.append(
+                f"With prices taken in a run's first quarter, half of the cases of its last are off by more than "
+                f"{per_cent(numbers['stale_median'])}; with prices of that same quarter by {per_cent(numbers['fresh_median'])} "
+                f"({part.there.label})."
+            )
+    return Sentence(*(out or ["Prices of another moment were not tried in a recording yet."]))
+
+
 def drift_figures(part: Both) -> list[Picture]:
     return [ceiling_figures.drift(found.value["points"], found.label) for found in each(part)]
 
@@ -442,7 +459,7 @@ def toy_block(part: Both) -> Sentence:
     def say(value: Mapping) -> str:
         numbers = value["numbers"]
         return (
-            f"add(x, dropout(gelu(bias(x @ w)))) launched {numbers['launches']:g} kernels. On an activation of "
+            f"add(x, dropout(gelu(bias(x @ w)))) ran as {numbers['launches']:g} ops that compute. On an activation of "
             f"{significant(numbers['activation_bytes'] / 2**20)} MiB its four ops behind the product took "
             f"{format_time(numbers['tail'])}, on paper at 3.3 TB/s {format_time(numbers['paper_tail'])}; issuing the whole block "
             f"cost the host {format_time(numbers['tax'])}."
@@ -455,11 +472,11 @@ def toy_tables(part: Both) -> list[Table]:
     """Each op of the block: launches, bytes, its time, and what the bytes need on paper and at the measured bandwidth."""
     columns = {
         "op": "op",
-        "launches": "launches",
+        "launches": "ops that compute",
         "bytes": "million bytes",
         "took": "took",
         "paper": "bytes at 3.3 TB/s",
-        "floor": "at the measured bandwidth",
+        "gbps": "GB/s",
     }
     out = []
     for found in each(part):
@@ -470,7 +487,7 @@ def toy_tables(part: Both) -> list[Table]:
                 "bytes": significant(row["bytes"] * 1e-6),
                 "took": _us(row["us"]),
                 "paper": _us(row["paper_us"]),
-                "floor": _us(row["floor_us"]),
+                "gbps": significant(row["gbps"]),
             }
             for row in found.value["rows"]
         ]
@@ -484,9 +501,9 @@ def thousand(part: Both) -> Sentence:
     def say(value: Mapping) -> str:
         numbers = value["numbers"]
         words = f"A thousand small adds cost the host {format_time(numbers['thousand'])}, {format_ns(numbers['per_op'])} each"
-        if numbers.get("thousand_mixed") is None:
+        if numbers.get("thousand_kinds") is None:
             return f"{words}."
-        return f"{words}; a thousand ops of many kinds {format_time(numbers['thousand_mixed'])}."
+        return f"{words}; a thousand ops of many kinds {format_time(numbers['thousand_kinds'])}."
 
     return told(part, "a thousand ops", say)
 
@@ -498,9 +515,9 @@ def thousand(part: Both) -> Sentence:
 JUDGED = {
     "calibration": ("hot", "in_program"),
     "sweep": ("break_even",),
-    "flip": ("flops_ratio", "launches_small", "launches_large"),
+    "flip": ("flops_ratio", "ops_small", "ops_large", "host_share_small", "host_share_large"),
     "flop_only": ("least",),
-    "three_models": ("sum_median", "max_median"),
+    "three_models": ("sum_median", "max_median", "queue_median"),
     "drift": ("ratio",),
     "thousand": ("thousand", "per_op"),
     "toy_block": ("launches",),

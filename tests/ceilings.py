@@ -98,7 +98,7 @@ def drift(device: str = "cpu", later: float = 1.5) -> dict:
     """Six seconds: the price is 1,000 ns in the first, and `later` times that in the fourth."""
     points = [{"s": 0.05 * i, "ns": 1000.0 * (later if 60 <= i < 80 else 1.0) + i % 3} for i in range(120)]
     low, high = sorted((1001.0, 1000.0 * later + 1))
-    return part({"low": low, "high": high, "ratio": high / low, "seconds": 6.0, "aa": 0.01}, device, points=points)
+    return part({"low": low, "high": high, "ratio": high / low, "seconds": 6.0, "twins": 1.02}, device, points=points)
 
 
 def toy_block(device: str = "cpu", launches: float = 5.0) -> dict:

@@ -16,6 +16,8 @@ from tools.gates import copy_tree
 
 FIRST, TRACE = "notebooks/00_start_here.ipynb", "notebooks/01_one_add.ipynb"
 KEYS, QUEUE, RIDGES = "notebooks/02_dispatcher.ipynb", "notebooks/04_launch.ipynb", "notebooks/06_ridge_point.ipynb"
+BATCHES = "notebooks/08_batch_and_scale.ipynb"
+CEILINGS = "notebooks/07_two_ceilings.ipynb"
 WITH_FIGURE = {FIRST: 0, TRACE: 3}  # which of a lesson's predictions opens a figure
 LAB = "labs/lab01_stopwatch/lab01_stopwatch.ipynb"
 
@@ -189,6 +191,87 @@ def test_the_rooflines_controls_redraw_one_figure(jupyterlab):
             area.locator(f"img[alt*='{chosen}']").wait_for(timeout=20_000)
             assert area.locator("img").count() == 1 and area.locator("table").count() == 1
         opened.wait_done()
+        assert opened.problems() == []
+
+
+def test_the_panels_over_blocks_and_prices_redraw_one_figure_each(jupyterlab):
+    """Lesson 08's two panels: blocks by keyboard and a device; then two devices, a price and a batch by keyboard.
+
+    Of the lesson's cells only those that they need; the prices go over datasheets, with made-up work in place of the counted one.
+    """
+    server, browser, root = jupyterlab
+    lesson = canonical.loads((root / BATCHES).read_text(encoding="utf-8"))
+    lesson.cells = [cell for cell in lesson.cells if cell.id in ("setup", "imports", "waves", "prices")]
+    assert len(lesson.cells) == 4
+    lesson.cells[-1].source = (
+        "from utils.show import worth_explorer\n"
+        "known = worth_explorer.speeds([], lambda batch: (2e8 * batch, 14e6 + 2e5 * batch), ops=60, host_us=8.0)\n"
+        "worth_explorer.explorer(known)"
+    )
+    name = "notebooks/panels.ipynb"
+    (root / name).write_text(canonical.dumps(lesson), encoding="utf-8")
+    with server.open(browser, name) as opened:
+        opened.run_all()
+        areas = opened.page.locator(f"{opened.CODE} .jp-Cell-outputArea").filter(has=opened.page.get_by_role("slider"))
+        blocks, prices = areas.nth(0), areas.nth(1)
+        blocks.get_by_role("slider").first.scroll_into_view_if_needed()
+        blocks.get_by_role("slider").first.focus()
+        opened.page.keyboard.press("Home")
+        blocks.locator("img[alt*='1 blocks on the 132 SMs']").wait_for(timeout=20_000)
+        blocks.locator("select").select_option(label="Tesla T4")
+        blocks.locator("img[alt*='1 blocks on the 40 SMs of Tesla T4']").wait_for(timeout=20_000)
+        assert blocks.locator("img").count() == 1
+        prices.locator("select").nth(0).scroll_into_view_if_needed()
+        prices.locator("select").nth(0).select_option(label="Tesla T4")
+        prices.locator("img[alt*='Tesla T4 gives more']").wait_for(timeout=20_000)
+        prices.get_by_role("slider").nth(2).focus()
+        opened.page.keyboard.press("End")
+        prices.locator("img[alt*='NVIDIA H100 SXM gives more']").wait_for(timeout=20_000)
+        prices.get_by_role("slider").nth(1).focus()
+        opened.page.keyboard.press("End")
+        prices.locator("img[alt*='At batch 1,024'][alt*='20 an hour']").wait_for(timeout=20_000)
+        assert prices.locator("img").count() == 1
+        opened.wait_done()
+        assert opened.problems() == []
+
+
+def test_the_cost_profilers_controls_redraw_one_figure_and_one_click_seeds_them(jupyterlab):
+    """Lesson 07's profiler: a slider by keyboard, each switch, and one click on a recorded machine, which moves three sliders.
+
+    Of the lesson's cells only those that it needs: measuring this machine's prices would take half a minute.
+    """
+    server, browser, root = jupyterlab
+    lesson = canonical.loads((root / CEILINGS).read_text(encoding="utf-8"))
+    lesson.cells = [cell for cell in lesson.cells if cell.id in ("setup", "imports", "profiler")]
+    assert len(lesson.cells) == 3
+    alone = "from utils.show import cost_profiler, price_seeds\nsliders = cost_profiler.profiler(price_seeds.seeds())\nsliders"
+    lesson.cells[-1].source = alone
+    name = "notebooks/profiler.ipynb"
+    (root / name).write_text(canonical.dumps(lesson), encoding="utf-8")
+    with server.open(browser, name) as opened:
+        opened.run_all()
+        area = opened.page.locator(f"{opened.CODE} .jp-Cell-outputArea").filter(has=opened.page.get_by_role("slider")).first
+        area.locator("img[alt*='Launch bar 50.0 for 5 launches, memory bar 107']").wait_for(timeout=20_000)
+        handles = area.get_by_role("slider")
+        assert handles.count() == 5
+        handles.first.scroll_into_view_if_needed()
+        for at, key, words in ((0, "End", "on 256,000,000 elements"), (1, "End", "64 elementwise ops")):
+            handles.nth(at).focus()
+            opened.page.keyboard.press(key)
+            area.locator(f"img[alt*='{words}']").wait_for(timeout=20_000)
+            assert area.locator("img").count() == 1 and area.locator("table").count() == 1
+        for at, words in enumerate(("256,000 elements", "captured", "captured and fused")):
+            area.locator("input[type=checkbox]").nth(at).click()
+            area.locator(f"img[alt*='{words}']").wait_for(timeout=20_000)
+            assert area.locator("img").count() == 1
+        machines = area.locator("input[type=radio]")
+        assert machines.count() >= 2, "a recorded machine to choose"
+        before = handles.nth(4).get_attribute("aria-valuenow")
+        machines.nth(1).click()
+        area.locator("img[alt*='recorded']").wait_for(timeout=20_000)
+        opened.wait_done()
+        assert handles.nth(4).get_attribute("aria-valuenow") != before, "the click moves the sliders, too"
+        assert area.locator("img").count() == 1 and "set by hand" not in area.locator("img").first.get_attribute("alt")
         assert opened.problems() == []
 
 

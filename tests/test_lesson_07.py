@@ -55,9 +55,9 @@ def check_paper(m) -> None:
     judged = m.judged_paper()
     assert judged["megabytes"] == 352 and round(judged["memory_us"], 1) == 106.7 and judged["small_launch_us"] == 50
     right, said = m.capture()
-    assert right == m.CAPTURE_ANSWERS["launch"][1] and "1 launches instead of 5, 352 million bytes instead of 352" in str(said)
+    assert right == m.CAPTURE_ANSWERS["launch"][1] and "launches go from 5 to 1, its bytes from 352 to 352 million" in str(said)
     right, said = m.fuse()
-    assert right == m.FUSE_ANSWERS["both"][1] and "2 launches instead of 5, 160 million bytes instead of 352" in str(said)
+    assert right == m.FUSE_ANSWERS["both"][1] and "launches go from 5 to 2, its bytes from 352 to 160 million" in str(said)
     assert "from 50.0 µs to 20.0 µs, the memory bar from 107 µs to 48.5 µs" in str(said)
 
 
@@ -77,14 +77,14 @@ def check_models(m) -> None:
         right, said = m.on_host(both(ceilings.models(off=off)))
         assert right == m.HOST_ANSWERS[kind][1], kind
     said = str(m.on_host(both(ceilings.models(off={"max": 0.6})))[1])
-    assert "12 cases" in said and "sum 0 %, maximum 40 %, queue 0 %" in said and "40 % too short" in said
+    assert "over 12 cases" in said and "sum 0 %, maximum 40 %, queue 0 %" in said and "40 % too short" in said
     assert "a maximum leaves the shorter half out" in said and "no GPU has been recorded" in said
 
     # on a GPU the long chains decide, whatever the short ones do
     turned = ceilings.models("cuda", off={"max": 0.01}, long_off={"sum": 1.9, "max": 1.0})
     right, said = m.on_device(both(None, turned))
     assert right == m.DEVICE_ANSWERS["sum"][1] and "a sum charges for both" in str(said) and "90 % too long" in str(said)
-    assert "Of the 6 chains of 16 ops and more: sum 90 %, maximum 0 %" in str(said)
+    assert "Over the 6 with 16 ops and more: sum 90 %, maximum 0 %" in str(said)
     assert m.on_device(both(None, ceilings.models("cuda", off={"max": 0.5})))[0] == m.DEVICE_ANSWERS["max"][1]
     assert m.on_device(both(None))[0] is None and m.model_figures(both(None)) == []
     shown = m.model_figures(both(ceilings.models(off={"max": 0.6}), turned))
@@ -103,6 +103,7 @@ def check_sizes(m) -> None:
     assert f"an element): {m.significant(charged.host_us * charged.gbps * 1e3 / 12, 2)}." in said, "each beside its own prices"
     gpu = two_ceilings.prices(prices.there.value)
     assert f"an element): {m.significant((gpu.host_us - gpu.start_us - gpu.gap_us) * gpu.gbps * 1e3 / 12, 2)}." in said
+    assert "moves 90.0 GB/s, the memory 11.0; such tensors come from a cache" in said and "3,620 GB/s, the memory 4,370." in said
     assert "did not cross" in str(m.break_even(both(ceilings.sweep(break_even=None)), both(None)))
     figure = m.crossing_figures(both(here))[0]
     assert "Break-even at 9,000 elements" in figure.alt and "break-even, 9,000 elements" in figure.svg
@@ -111,10 +112,10 @@ def check_sizes(m) -> None:
     for ratio, kind in ((900.0, "proportion"), (40.0, "between"), (1.05, "same")):
         assert m.flip(both(ceilings.flip(ratio=ratio)))[0] == m.FLIP_ANSWERS[kind][1], kind
     said = str(m.flip(both(ceilings.flip(ratio=40.0)))[1])
-    assert "1,000 times the elements, 1,000 times the FLOPs, 40 times the time, 5 ops both times" in said
+    assert "1,000 times the elements, 1,000 times the FLOPs, 40 times the time, 5 ops that compute both times" in said
     assert "flips: the host at the small size, the kernels at the large one" in said
     said = str(m.flip(both(ceilings.flip(ops=(5, 6), ends=("device", "device"))))[1])
-    assert "5 ops against 6" in said and "the kernels at both sizes" in said and "flips" not in said
+    assert "5 ops that compute against 6" in said and "the kernels at both sizes" in said and "flips" not in said
     assert m.flip_tables(both(ceilings.flip()))[0].rows[0]["bottleneck"] == "the host"
 
 
@@ -123,7 +124,12 @@ def check_alone(m) -> None:
     assert "by 3.0 times to 900 times, 40 times in the median of 3 cases; nearest to the truth on “case 2”" in said
     assert m.flop_tables(both(ceilings.flop_only()))[0].rows[2]["times"] == "900 times"
     said = str(m.drift(both(ceilings.drift(later=1.5))))
-    assert "Watched for 6.0 s" in said and "from 1.00 µs to 1.50 µs: 50 % apart" in said and "off by up to 50 % later" in said
+    assert (
+        "Watched for 6.0 s" in said
+        and "from 1.00 µs to 1.50 µs: 50 % apart" in said
+        and "same moment are 2.0 % apart" in said
+        and "off by up to 50 % later" in said
+    )
     assert "off by up to 30 % later" in str(m.drift(both(ceilings.drift(later=0.7)))), "a price may fall, too"
     assert "off by up to 0" in str(m.drift(both(ceilings.drift(later=1.0))))
     assert "120 blocks over 6.0 s" in m.drift_figures(both(ceilings.drift()))[0].alt
@@ -411,11 +417,17 @@ def test_a_part_is_measured_here_and_read_from_a_recording_beside(monkeypatch):
     assert "no CPU has been recorded" in study_here.recorded("two_ceilings", "drift", "cpu").why
 
 
-@pytest.mark.parametrize("broken_part", [{"long": True}, {}])
-def test_figures_name_their_axes_and_twins(broken_part):
-    rows = ceilings.models(off={"max": 0.02 if broken_part else 0.5})["rows"]
+@pytest.mark.parametrize("factor", [0.02, 0.5, 40.0])
+def test_models_are_drawn_however_far_off(factor):
+    rows = ceilings.models(off={"max": factor})["rows"]
     picture = ceiling_figures.models(rows, "Title", HERE)
     assert "predicted time / measured time" in picture.svg and picture.svg.count("ops on") == len(rows)
+
+
+def test_a_case_says_once_what_it_repeats():
+    assert ceiling_figures.short("add relu mul " * 8 + "on 512 fp32") == "8 × (add relu mul) on 512 fp32"
+    assert ceiling_figures.short("40xadd on 512 fp32") == "40 × add on 512 fp32"
+    assert len(ceiling_figures.short("gelu scale add relu mul view exp sigmoid mm add view on 131,072 by 256² bf16 grad")) == 44
 
 
 def test_the_checks_of_the_lesson_are_green_on_a_sound_study_and_red_on_an_unsound_one():

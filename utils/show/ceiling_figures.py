@@ -5,6 +5,7 @@ Each takes a part of the study "two_ceilings" and the label of whose it is; it m
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from utils.show import theme
@@ -13,12 +14,13 @@ from utils.show.picture import Picture
 from utils.show.tables import Table, format_ns, format_time, significant
 
 MODELS = {"sum": "sum", "max": "maximum", "queue": "queue"}
+LONGEST = 44  # characters of a case's name
 SHOWN = 16  # rows of a table twin made of many points
 
 
 def models(rows: Sequence[Mapping], title: str, label: str) -> Picture:
     """Each case's prediction over its measured time, one marker a model, on a logarithmic axis with a line at 1."""
-    cases = [row["case"] for row in rows]
+    cases = [short(row["case"]) for row in rows]
     ratios = {key: [row[f"{key}_us"] / row["measured_us"] for row in rows] for key in MODELS}
     every = [value for values in ratios.values() for value in values]
 
@@ -45,7 +47,7 @@ def models(rows: Sequence[Mapping], title: str, label: str) -> Picture:
         _headline(figure, title)
 
     cells = [
-        {"case": row["case"], "measured": format_time(1e3 * row["measured_us"])}
+        {"case": cases[at], "measured": format_time(1e3 * row["measured_us"])}
         | {key: f"{format_time(1e3 * row[f'{key}_us'])} ({_off(ratios[key][at])})" for key in MODELS}
         for at, row in enumerate(rows)
     ]
@@ -55,6 +57,13 @@ def models(rows: Sequence[Mapping], title: str, label: str) -> Picture:
     )
     table = Table(cells, {"case": "case", "measured": "measured", **MODELS}, title, [label])
     return Picture(_drawn(paint, 1.5 + 0.36 * len(rows)), f"{alt}. {label}", table)
+
+
+def short(case: str) -> str:
+    """A case's name with what it repeats said once ("8 × (add relu mul) on 512 fp32"), cut where it is still too long."""
+    once = re.sub(r"\b(\d+)x([a-z])", r"\1 × \2", case)
+    once = re.sub(r"\b((?:[a-z]+ ){1,4}?)\1+", lambda m: f"{len(m[0]) // len(m[1])} × ({m[1].strip()}) ", once)
+    return once if len(once) <= LONGEST else once[: LONGEST - 1] + "…"
 
 
 def _nothing():

@@ -210,7 +210,7 @@ def _total(name: str, y: float, scale: float, total: float, chosen: bool) -> lis
     return [
         _text(LEFT - 8, y + 8, name, anchor="end", bold=chosen),
         f'<rect x="{LEFT}" y="{y}" width="{max(total * scale, 0.5):.2f}" height="9" fill="{fill}"/>',
-        _text(LEFT + total * scale + 6, y + 8.5, significant(total) + (" the step" if chosen else ""), bold=chosen),
+        _text(LEFT + total * scale + 6, y + 8.5, significant(total) + (", the step" if chosen else ""), bold=chosen),
     ]
 
 

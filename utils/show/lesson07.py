@@ -69,6 +69,8 @@ APART = 0.05  # two models whose median errors differ by less are called alike
 LONG = 16  # ops from which a chain is called long
 IN_PROPORTION = 1.5  # a time within this factor of the sizes' ratio follows the size
 AS_LONG = 1.15
+APART_RATE = 1.25  # a rate so far above the memory's did not come from memory
+OP_NAMES = {"scale": "times a Python number"}
 SIDES = {"host": "the host", "device": "the kernels"}
 
 
@@ -149,8 +151,8 @@ def _switch(name: str, on: Profile, answers: Mapping[str, tuple]) -> tuple[str, 
     kind = "both" if all(shrunk.values()) else "launch" if shrunk["launch"] else "memory"
     step = off.totals()["queue"], on.totals()["queue"]
     return answers[kind][1], Sentence(
-        f"{name}: {on.launches} launches instead of {off.launches}, {significant(on.nbytes * 1e-6)} million bytes instead of "
-        f"{significant(off.nbytes * 1e-6)}.",
+        f"{name}, the step's launches go from {off.launches} to {on.launches}, its bytes from "
+        f"{significant(off.nbytes * 1e-6)} to {significant(on.nbytes * 1e-6)} million.",
         f"The launch bar goes from {_us(off.launch_us)} to {_us(on.launch_us)}, the memory bar from {_us(off.memory_us)} to "
         f"{_us(on.memory_us)}.",
         f"A queue that is played through takes {_us(step[0])} without it and {_us(step[1])} with it.",
@@ -243,14 +245,14 @@ def _models(part: Mapping) -> str:
     rows, long = part["rows"], _long(part)
     names = ceiling_figures.MODELS
     told = ", ".join(f"{name} {per_cent(_error(rows, key))}" for key, name in names.items())
-    words = f"Half of {len(rows)} cases are farther off than: {told}."
+    words = f"Median error over {len(rows)} cases: {told}."
     if long and len(long) < len(rows):
         told = ", ".join(f"{name} {per_cent(_error(long, key))}" for key, name in names.items())
-        words += f" Of the {len(long)} chains of {LONG} ops and more: {told}."
+        words += f" Over the {len(long)} with {LONG} ops and more: {told}."
     for key, name in names.items():
         worst = max(rows, key=lambda row, key=key: _off(row, key))
         way = "too long" if worst[f"{key}_us"] > worst["measured_us"] else "too short"
-        words += f" The {name} is farthest off on “{worst['case']}”: {per_cent(_off(worst, key))} {way}."
+        words += f" The {name} is farthest off on “{ceiling_figures.short(worst['case'])}”: {per_cent(_off(worst, key))} {way}."
     return f"{words} {_meaning(part)}"
 
 
@@ -288,7 +290,6 @@ def break_even(sweep: Both, calibration: Both) -> Sentence:
     def say(part: Mapping) -> str:
         numbers = part["numbers"]
         found = calibration.here if part is sweep.here.value else calibration.there
-        predicted = None if found.value is None else break_even_elements(prices(found.value), 12)
         if numbers.get("break_even") is None:
             words = "Within the sizes that were tried the two did not cross."
         else:
@@ -296,9 +297,18 @@ def break_even(sweep: Both, calibration: Both) -> Sentence:
                 f"An fp32 add takes its kernel as long as its host at {significant(numbers['break_even'], 2)} elements; below, "
                 f"one costs about {format_ns(numbers['fixed'])} whatever its size."
             )
-        if predicted is None:
+        if found.value is None:
             return words
-        return f"{words} From prices (host's price × bandwidth to memory, 12 bytes an element): {significant(predicted, 2)}."
+        charged = prices(found.value)
+        predicted = break_even_elements(charged, 12)
+        words += f" From prices (host's price × bandwidth to memory, 12 bytes an element): {significant(predicted, 2)}."
+        if numbers.get("break_even") is None:
+            return words
+        rate = numbers["break_even_bytes"] / numbers["fixed"]  # bytes a ns are GB/s
+        cached = "; such tensors come from a cache" if rate > APART_RATE * charged.gbps else ""
+        return (
+            f"{words} An add of the measured size moves {significant(rate)} GB/s, the memory {significant(charged.gbps)}{cached}."
+        )
 
     return told(sweep, "the break-even size", say)
 
@@ -322,9 +332,9 @@ def flip(part: Both) -> tuple[str | None, Sentence]:
         small, large = value["rows"]
         numbers = value["numbers"]
         ops = (
-            f"{numbers['ops_small']:g} ops both times"
+            f"{numbers['ops_small']:g} ops that compute both times"
             if numbers["ops_small"] == numbers["ops_large"]
-            else f"{numbers['ops_small']:g} ops against {numbers['ops_large']:g}"
+            else f"{numbers['ops_small']:g} ops that compute against {numbers['ops_large']:g}"
         )
         first, last = SIDES[small["bottleneck"]], SIDES[large["bottleneck"]]
         same = first == last
@@ -413,7 +423,8 @@ def drift(part: Both) -> Sentence:
         first, worst = _stale(value["points"])
         words = (
             f"Watched for {significant(numbers['seconds'], 2)} s, the same add took from {format_ns(numbers['low'])} to "
-            f"{format_ns(numbers['high'])}: {per_cent(numbers['ratio'] - 1)} apart."
+            f"{format_ns(numbers['high'])}: {per_cent(numbers['ratio'] - 1)} apart, where two readings of the same moment are "
+            f"{per_cent(numbers['twins'] - 1)} apart."
         )
         return (
             f"{words} Whoever had read the price once, at the start ({format_ns(first)}), would have been off by up to "

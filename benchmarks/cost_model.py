@@ -38,11 +38,13 @@ SECONDS = {"cpu": 150.0, "cuda": 60.0}
 SHORT = 58  # characters of a case's name in the table
 
 
-def measure(device: str, windows: int, seconds: float) -> dict:
+def measure(device: str, windows: int, seconds: float, threads: int = 1) -> dict:
     """Calibration and cases in the same windows, as plain data that `--from` reads."""
     from utils.measure import machine, step_cases
 
-    cases, calibration = step_cases.cases(device), step_cases.calibration(device)
+    cases, calibration = (
+        step_cases.on_threads(programs(device), threads) for programs in (step_cases.cases, step_cases.calibration)
+    )
     with progress.bar(f"{len(cases)} cases and {len(calibration)} calibration steps") as bar:
         found = step_cases.timed(device, [*calibration, *cases], bar, windows=windows, at_most_s=seconds)
     every = [asdict(p) for p in (*calibration, *cases)]
@@ -92,6 +94,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--from", dest="kept", type=Path, help="fit what was kept, measure nothing")
     parser.add_argument("--windows", type=int, default=40, help="passes over all steps (default 40)")
     parser.add_argument("--seconds", type=float, help="time for the windows (default 150 on a CPU, 60 on a GPU)")
+    parser.add_argument("--threads", type=int, default=1, help="of torch, on a CPU (default 1: see above)")
     parser.add_argument("--prices", action="store_true", help="print the fitted prices with their meanings")
     asked = parser.parse_args(arguments)
     data = json.loads(asked.kept.read_text()) if asked.kept else None
@@ -101,7 +104,7 @@ def main(arguments: list[str] | None = None) -> int:
 
             if not torch.cuda.is_available():
                 parser.error("no CUDA device here")
-        data = measure(asked.device, asked.windows, asked.seconds or SECONDS[asked.device])
+        data = measure(asked.device, asked.windows, asked.seconds or SECONDS[asked.device], asked.threads)
         if asked.out:
             asked.out.write_text(json.dumps(data))
     device = data["device"]

@@ -2,8 +2,9 @@
 
 A *window* is one pass over all programs, a block of each in a few stretches, all in a new random order. Calibration and cases
 stand in the same windows, since the host's own price of an op drifts within a minute; the price of a step is the lower quartile
-of its windows. A step begins on an idle device and ends when the device is idle again. On a CPU torch runs on one thread and
-glibc's malloc is pinned for every program: left alone, its history moves a step's price fourfold.
+of its windows. A step begins on an idle device and ends when the device is idle again. On a CPU torch runs on one thread, or on
+those that its programs ask for, and glibc's malloc is pinned for every program: left alone, its history moves a step's price
+fourfold.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import cache
 
 from utils.measure import cgroups, malloc
@@ -20,7 +22,7 @@ from utils.measure.either_clock import Progress, need
 from utils.measure.fingerprints import gpu
 from utils.measure.gemm_peak import torch_dtype
 from utils.measure.stopwatch import interleave
-from utils.measure.torch_threads import one_torch_thread
+from utils.measure.torch_threads import torch_threads
 from utils.model.readings import quantile
 from utils.model.step_model import Program
 
@@ -67,6 +69,11 @@ def _memory(device: str) -> int:
     import torch
 
     return torch.cuda.get_device_properties(0).total_memory
+
+
+def on_threads(programs: Sequence[Program], threads: int) -> list[Program]:
+    """The same programs on so many threads of a CPU."""
+    return [replace(program, threads=threads) for program in programs]
 
 
 def cases(device: str, count: int = CASES, seed: int = SEED) -> list[Program]:
@@ -226,12 +233,13 @@ def timed(
     the device.
     """
     need(device, "a step")
+    threads = max(p.threads for p in programs)
     notes = []
     if device == "cpu":
         pinned = malloc.pin()
         notes.append("malloc pinned in every arm" if pinned else "malloc could not be pinned: its history is in the prices")
-        notes.append("torch on one thread")
-    with one_torch_thread() if device == "cpu" else nullcontext():
+        notes.append(f"torch on {threads} thread{'s' if threads > 1 else ''}")
+    with torch_threads(threads) if device == "cpu" else nullcontext():
         bench = Bench(device, programs)
         arms = {str(i): bench.arm(p) for i, p in enumerate(programs)}
         again = max(range(len(programs)), key=lambda i: len(programs[i].kinds) / programs[i].elements)

@@ -20,6 +20,7 @@ BYTES = {"fp32": 4, "bf16": 2, "fp16": 2}
 READS = {"add": 2, "mul": 2, "scale": 1, "relu": 1, "sigmoid": 1, "gelu": 1, "mm": 1, "view": 0}
 # What a tape keeps of an op on (h, w) where h needs a gradient and w does not: its result, its input, or neither.
 KEEPS = {"relu": "result", "sigmoid": "result", "gelu": "input"}
+GRAIN = 32_768  # elements from which on torch shares an elementwise op out among its threads (at::internal::GRAIN_SIZE)
 ARITHMETIC = ("add", "mul", "scale", "relu", "sigmoid", "gelu")
 # Bytes touched since: where a CPU's caches and memory are told apart, and a GPU's.
 DISTANCES = {
@@ -33,7 +34,7 @@ class Program:
     """One step: `kinds` in a row, each on the result of the one before; all tensors have `elements` numbers of `dtype`.
 
     grad: a tape is written, and torn down at the end. side: of the square weight of each "mm", whose input is then a matrix of
-    elements / side rows.
+    elements / side rows. threads: that a CPU's kernels may use; each has its share of the bytes and of the arithmetic.
     """
 
     kinds: tuple[str, ...]
@@ -41,6 +42,7 @@ class Program:
     dtype: str = "fp32"
     grad: bool = False
     side: int = 0
+    threads: int = 1
 
     def __post_init__(self):
         if unknown := set(self.kinds) - set(READS):
@@ -62,6 +64,11 @@ class Program:
         chain = " ".join(kind if n == 1 else f"{n}x{kind}" for kind, n in runs)
         side = f" by {self.side}²" if self.side else ""
         return f"{chain} on {self.elements:,}{side} {self.dtype}{' grad' if self.grad else ''}"
+
+    def team(self, kind: str) -> int:
+        """How many threads an op of this kind is shared out to."""
+        enough = kind == "mm" or self.elements > GRAIN
+        return self.threads if enough and kind != "view" else 1
 
     @property
     def tensor_bytes(self) -> int:
@@ -181,6 +188,7 @@ class Layout:
         self.rows = np.full(shape, np.inf)  # of a product's left side
         self.rate = np.zeros(shape, int)  # the price of one of them
         self.start = np.zeros(shape, int)
+        self.team = np.zeros(shape, bool)
         for r, program in enumerate(programs):
             far = distances(program)
             for c, kind in enumerate(program.kinds):
@@ -192,12 +200,15 @@ class Layout:
                     continue
                 self.kernel[r, c] = True
                 self.start[r, c] = at[f"start mm {program.dtype}" if kind == "mm" else "start"]
-                self.work[r, c] = 2 * program.elements * program.side if kind == "mm" else program.elements
+                many = program.team(kind)
+                self.team[r, c] = many > 1
+                self.work[r, c] = (2 * program.elements * program.side if kind == "mm" else program.elements) / many
                 self.rows[r, c] = program.elements / program.side if kind == "mm" else np.inf
                 self.rate[r, c] = at[_rate(kind, program)]
                 for last, (size, distance) in enumerate(far[c], start=1 - len(far[c])):
                     bytes_at = self.read if last else self.written  # the result is the last buffer of an op
-                    place = np.clip(np.interp(np.log2(max(distance, 1)), knots, np.arange(len(knots))), 0, len(knots) - 1)
+                    size, distance = size / many, max(distance / many, 1)
+                    place = float(np.interp(np.log2(distance), knots, np.arange(len(knots))))
                     low = min(int(place), len(knots) - 2)
                     bytes_at[r, c, low] += size * (1 - (place - low))
                     bytes_at[r, c, low + 1] += size * (place - low)
@@ -218,6 +229,8 @@ def parameter_names(programs: Sequence[Program], device: str) -> list[str]:
     found = {"step", "grad op", "teardown", "switch", "start", "overlap", "written"}
     if device == "cuda":
         found.add("gap")
+    if any(program.threads > 1 for program in programs):
+        found.add("team")
     for program in programs:
         for kind in program.kinds:
             if kind == "view":
@@ -240,6 +253,7 @@ def meaning(name: str) -> str:
         "start": f"what a kernel takes beyond its bytes and arithmetic{' (product, ' + rest[3:] + ')' if rest else ''}, µs",
         "overlap": "how far arithmetic hides behind memory: 1 adds them up, large takes the longer one",
         "written": "how many times as much as a byte that is read one costs that is written",
+        "team": "calling the other threads and waiting for them, µs",
         "gap": "the device's time between two kernels of a full queue, µs",
         "rows": "rows of a product's left side at which it runs at half of its rate",
         "host": f"the host's time for one {rest}, µs",
@@ -274,6 +288,7 @@ _FIRST_GUESS = {  # on a CPU, on a GPU
     "overlap": (2.0, 2.0),
     "written": (1.0, 1.0),
     "gap": (1.0, 0.8),
+    "team": (3.0, 3.0),
     "host": (1.5, 6.0),
     "rows": (4.0, 64.0),
 }
@@ -290,7 +305,8 @@ def host_and_device(layout: Layout, prices: np.ndarray) -> tuple[np.ndarray, np.
     p = 1 + prices[at["overlap"]]
     longest = np.maximum(np.maximum(memory, arithmetic), 1e-12)
     both = longest * ((memory / longest) ** p + (arithmetic / longest) ** p) ** (1 / p)
-    return host * layout.there, (prices[layout.start] + both) * layout.kernel
+    start = prices[layout.start] + (layout.team * prices[at["team"]] if "team" in at else 0.0)
+    return host * layout.there, (start + both) * layout.kernel
 
 
 def step_us(layout: Layout, prices: np.ndarray) -> np.ndarray:

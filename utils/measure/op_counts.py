@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 
+NO_OPS = ("prim::", "profiler::")
+
 
 @dataclass
 class Ops:
@@ -15,15 +17,32 @@ class Ops:
     views: list[str] = field(default_factory=list)
 
     def note(self, op: str, given: list, results: list) -> None:
-        """An op whose every result lies in memory that it was given, and is none of its arguments, computed nothing."""
-        places = {t.untyped_storage().data_ptr() for t in given if t.untyped_storage().nbytes()}
+        """An op whose every result lies in memory that it was given, and is none of its arguments, computed nothing.
+
+        Memory is told by its storage, not by its address: tensors that have none (fake ones, on meta) are counted as well. What a
+        fake tensor is asked about itself ("prim::device") and the profiler's marks are no ops.
+        """
+        if op.startswith(NO_OPS):
+            return
+        kept = [t.untyped_storage() for t in given]
+        places = {id(storage) for storage in kept if storage.nbytes()}
         looks = bool(results) and all(
-            r.untyped_storage().data_ptr() in places and not any(r is argument for argument in given) for r in results
+            id(r.untyped_storage()) in places and not any(r is argument for argument in given) for r in results
         )
         (self.views if looks else self.computing).append(op.removeprefix("aten::"))
 
     def to_dict(self) -> dict:
         return {"computing": list(self.computing), "views": list(self.views)}
+
+
+def counted(f: Callable[[], object]) -> Ops:
+    """The ops of f(). Raises RuntimeError from seams."""
+    from utils.measure.seams import watching_ops
+
+    ops = Ops()
+    with watching_ops(ops.note):
+        f()
+    return ops
 
 
 @dataclass(frozen=True)

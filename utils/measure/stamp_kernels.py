@@ -86,6 +86,25 @@ SOURCES = {
     out[3 * blockIdx.x + 2] = now;
   }
 }""",
+    # For each block: its begin and its end, with `rounds` of eight independent multiply-adds a thread between them.
+    "fixed_work": """extern "C" __global__ void fixed_work(unsigned long long* out, long long rounds, float* sink) {
+  __shared__ unsigned long long start;
+  if (threadIdx.x == 0) start = device_ns();
+  __syncthreads();
+  float a[8];
+  for (int i = 0; i < 8; ++i) a[i] = threadIdx.x * 0.001f + i;
+  for (long long r = 0; r < rounds; ++r)
+#pragma unroll
+    for (int i = 0; i < 8; ++i) a[i] = fmaf(a[i], 0.999f, 0.5f);
+  float sum = 0.0f;
+  for (int i = 0; i < 8; ++i) sum += a[i];
+  if (sum == -1.0f) sink[0] = sum;  // never so: it keeps the arithmetic from being left out
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    out[2 * blockIdx.x] = start;
+    out[2 * blockIdx.x + 1] = device_ns();
+  }
+}""",
 }
 
 

@@ -26,6 +26,7 @@ STUDIES = {
     "launch": "utils.measure.launch",
     "ridge_point": "utils.measure.ridge_point",
     "two_ceilings": "utils.measure.two_ceilings",
+    "batch_and_scale": "utils.measure.batch_and_scale",
 }
 
 

@@ -1,0 +1,292 @@
+"""The null experiment: the same step at more and more samples a batch; whether its time follows the work or the number of ops.
+
+A step is timed on the wall clock until its device is done. What the host alone pays for issuing it, and what the device alone
+takes for its kernels, stand beside it on a GPU; on a CPU, where both are one thread, the same code on next to no data does.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from math import log2
+
+from utils.measure import profiled
+from utils.measure.device_clock import MeasurementError
+from utils.measure.either_clock import Progress, free_bytes, need, race, within
+from utils.measure.gemm_peak import torch_dtype
+from utils.measure.language_model import Size, model, tokens
+from utils.measure.op_counts import counted
+from utils.measure.placed_ops import usual_dtype
+from utils.measure.stopwatch import time_device, time_host
+from utils.measure.torch_threads import one_torch_thread
+
+TRAINING, INFERENCE, WIDE, WEIGHTS = "training", "inference", "wide", "weights"
+SHADOW_WIDTH, EXTRA = 8, 512
+FIRST = 2  # the smallest batch
+GIB = 1 << 30
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One model whose batch grows: `size` at a batch of 1, the batches (quick ones, all), whether a step goes backward."""
+
+    size: Size
+    quick: tuple[int, ...]
+    batches: tuple[int, ...]
+    backward: bool
+
+    @property
+    def words(self) -> str:
+        tokens = f"{self.size.tokens:,} tokens" if self.size.tokens > 1 else "one token"
+        what = "forward and backward" if self.backward else "forward alone"
+        return f"{self.size.layers} layers of {self.size.width:,}, {tokens} a sample, {what}"
+
+
+def _powers(most: int) -> tuple[int, ...]:
+    """2, 4, … most. Not 1: torch then skips copies that a larger batch needs, and the steps would not have the same ops."""
+    return tuple(1 << k for k in range(1, most.bit_length()))
+
+
+KINDS: dict[str, dict[str, Kind]] = {
+    "cpu": {
+        TRAINING: Kind(Size("small", 64, 2, 4, 256, 1, 8), (2, 4, 8, 32), _powers(128), True),
+        INFERENCE: Kind(Size("small", 64, 2, 4, 256, 1, 8), (2, 4, 8, 32), _powers(128), False),
+        WIDE: Kind(Size("wide", 256, 2, 4, 256, 1, 32), (2, 4), _powers(8), True),
+        WEIGHTS: Kind(Size("weights", 768, 2, 8, 256, 1, 1), (2, 4), _powers(16), False),
+    },
+    "cuda": {
+        TRAINING: Kind(Size("small", 512, 4, 8, 4096, 1, 64), (2, 4, 16, 64, 256), _powers(512), True),
+        INFERENCE: Kind(Size("small", 512, 4, 8, 4096, 1, 64), (2, 4, 16, 64, 256), _powers(512), False),
+        WIDE: Kind(Size("wide", 4096, 2, 32, 4096, 1, 1024), (2, 4), _powers(8), True),
+        WEIGHTS: Kind(Size("weights", 8192, 4, 64, 4096, 1, 1), (2, 4, 16), _powers(64), False),
+    },
+}
+LITTLE = {WIDE: 2048, WEIGHTS: 4096}  # the widths where less than 24 GiB of a GPU are free
+
+
+def kinds(device: str) -> dict[str, Kind]:
+    """The models for this device, smaller ones where its memory is small."""
+    found = dict(KINDS[device])
+    if device == "cuda" and free_bytes(device) < 24 * GIB:
+        found |= {name: replace(found[name], size=replace(found[name].size, width=width)) for name, width in LITTLE.items()}
+    return found
+
+
+def steps(kind: Kind, batches: tuple[int, ...], device: str, dtype) -> dict[int, Callable[[], None]]:
+    """Batch → one step of this kind: forward, and backward into fresh gradients where the kind has it. One model for all."""
+    import torch
+    import torch.nn.functional as F
+
+    module = model(kind.size, device, dtype)
+
+    def step(batch: int) -> Callable[[], None]:
+        given, wanted = (tokens(replace(kind.size, batch=batch), device) for _ in range(2))
+
+        def forward() -> None:
+            with torch.no_grad():
+                module(given)
+
+        def both() -> None:
+            module.zero_grad()
+            F.cross_entropy(module(given).flatten(0, 1), wanted.flatten()).backward()
+
+        return both if kind.backward else forward
+
+    return {batch: step(batch) for batch in batches}
+
+
+def shadow(kind: Kind) -> Kind:
+    """The same code and the same ops on next to no data: narrow layers, two tokens at most."""
+    small = {"width": SHADOW_WIDTH, "heads": 4, "vocabulary": SHADOW_WIDTH, "tokens": min(2, kind.size.tokens)}
+    return replace(kind, size=replace(kind.size, **small))
+
+
+def name_of(kind: str, batch: int) -> str:
+    return f"{kind}, batch {batch}"
+
+
+def named_steps(device: str, *, quick: bool = False) -> dict[str, Callable[[], None]]:
+    """Every step of the experiment by its name, for the profiler (which warms each up)."""
+    dtype = torch_dtype(usual_dtype(device))
+    found = {}
+    for name, kind in kinds(device).items():
+        batches = kind.quick if quick else kind.batches
+        found |= {name_of(name, batch): step for batch, step in steps(kind, batches, device, dtype).items()}
+    return found
+
+
+def null_experiment(
+    device: str = "cpu", progress: Progress | None = None, *, quick: bool = False, events: Callable = profiled.events
+) -> dict:
+    """Steps of four models at growing batches:
+
+    "rows": [{"kind", "words", "batch", "tokens", "ops" (that compute), "views", "kernels" | None, "step_ns" (wall), "host_ns" |
+    None (issuing alone, the queue empty before), "device_ns" | None (its kernels alone, the queue held)}] with the kinds
+    "training" and "inference" of a small transformer, "wide" (training, where the work sets the time) and "weights" (one token a
+    sample through layers so wide that reading them sets the time: flat as well, and not launch bound).
+    "shadow": {kind: ns} of the same ops on next to no data. "extra": {"adds", "alone_ns", "rows": [{"kind", "batch", "step_ns",
+    "with_ns", "seen"}]}: one-element adds put into the step. "race" (wall), "dtype", "numbers" (see `numbers`). On a CPU all on
+    one thread. About 5 s quick. MeasurementError without the device.
+    """
+    import torch
+
+    need(device, "the null experiment")
+    dtype = usual_dtype(device)
+    table = kinds(device)
+    notes = ["on one thread"] if device == "cpu" else []
+    with one_torch_thread() if device == "cpu" else nullcontext():
+        work: dict[tuple[str, int], Callable[[], None]] = {}
+        for name, kind in table.items():
+            made = steps(kind, kind.quick if quick else kind.batches, device, torch_dtype(dtype))
+            work |= {(name, batch): step for batch, step in made.items()}
+        ops = {}
+        for key, step in work.items():
+            step()
+            ops[key] = counted(step)
+        a, b = (torch.randn(1, device=device) for _ in range(2))
+
+        def adds() -> None:
+            for _ in range(EXTRA):
+                c = a + b
+            del c
+
+        shadows = {name: steps(shadow(kind), (FIRST,), device, torch_dtype(dtype))[FIRST] for name, kind in table.items()}
+        calls = {name_of(*key): step for key, step in work.items()}
+        calls |= {f"{name}, next to no data": step for name, step in shadows.items()}
+        calls |= {"adds alone": adds}
+        calls |= {f"{name} and adds": _and(work[name, FIRST], adds) for name in (TRAINING, WIDE)}
+        found = _wall(device, calls, quick, within(progress, 0.0, 0.5))
+        totals = _totals(device, calls, quick, progress) if device == "cuda" else {}
+    kernels: dict[str, int] = {}
+    if device == "cuda":
+        try:
+            seen = events("sweep", within(progress, 0.8, 0.2))
+            kernels = profiled.kernels(seen, [name_of(*key) for key in work])
+        except MeasurementError as error:
+            notes.append(f"kernels not counted: {error}")
+    rows = [
+        {
+            "kind": name,
+            "words": table[name].words,
+            "batch": batch,
+            "tokens": batch * table[name].size.tokens,
+            "ops": len(ops[name, batch].computing),
+            "views": len(ops[name, batch].views),
+            "kernels": kernels.get(name_of(name, batch)),
+            "step_ns": found[name_of(name, batch)].ns,
+            "host_ns": totals.get("host", {}).get(name_of(name, batch)),
+            "device_ns": totals.get("device", {}).get(name_of(name, batch)),
+        }
+        for name, batch in work
+    ]
+    extra = {
+        "adds": EXTRA,
+        "alone_ns": found["adds alone"].ns,
+        "rows": [
+            {
+                "kind": name,
+                "batch": FIRST,
+                "step_ns": found[name_of(name, FIRST)].ns,
+                "with_ns": found[f"{name} and adds"].ns,
+                "seen": found.difference(name_of(name, FIRST), f"{name} and adds").seen,
+            }
+            for name in (TRAINING, WIDE)
+        ],
+    }
+    shadow_ns = {name: found[f"{name}, next to no data"].ns for name in table}
+    return {
+        "device": device,
+        "dtype": dtype,
+        "rows": rows,
+        "shadow": shadow_ns,
+        "extra": extra,
+        "race": replace(found, device=device),
+        "numbers": numbers(rows, shadow_ns, extra) | {"aa_error": found.aa_error},
+        "notes": [*notes, *found.notes],
+    }
+
+
+def bound(row: dict) -> str | None:
+    """Whose total is the longer one: "host" or "device"; None where there are no two totals (on a CPU)."""
+    if row["host_ns"] is None or row["device_ns"] is None:
+        return None
+    return "host" if row["host_ns"] >= row["device_ns"] else "device"
+
+
+def numbers(rows: list[dict], shadow_ns: dict[str, float], extra: dict) -> dict[str, float]:
+    """Figures by name, for each kind: "_double" (the step at the second batch, twice the first, over that at the first),
+    "_last_double" (the last batch over the one before, per doubling), "_largest" (largest batch over smallest), "_ops_ratio"
+    (their ops), "_ops", "_step" (ns, smallest batch), "_fixed_share" and "_fixed_share_largest" (the same ops on next to no data,
+    over the step at the smallest and the largest batch); on a GPU "_host", "_device" (ns, smallest batch), "_device_over_host"
+    there and "_device_over_host_largest", "_kernels". "extra_training", "extra_wide": what the added ops lengthened the step by,
+    over the same ops alone.
+    """
+    out = {}
+    for kind in shadow_ns:
+        of = sorted((row for row in rows if row["kind"] == kind), key=lambda row: row["batch"])
+        first, second, before, last = of[0], of[1], of[-2], of[-1]
+        doublings = log2(last["batch"] / before["batch"])
+        out |= {
+            f"{kind}_double": second["step_ns"] / first["step_ns"],
+            f"{kind}_last_double": (last["step_ns"] / before["step_ns"]) ** (1 / doublings),
+            f"{kind}_largest": last["step_ns"] / first["step_ns"],
+            f"{kind}_ops_ratio": last["ops"] / first["ops"],
+            f"{kind}_ops": float(first["ops"]),
+            f"{kind}_step": first["step_ns"],
+            f"{kind}_fixed_share": shadow_ns[kind] / first["step_ns"],
+            f"{kind}_fixed_share_largest": shadow_ns[kind] / last["step_ns"],
+        }
+        if first["host_ns"] is not None and first["device_ns"] is not None:
+            out |= {
+                f"{kind}_host": first["host_ns"],
+                f"{kind}_device": first["device_ns"],
+                f"{kind}_device_over_host": first["device_ns"] / first["host_ns"],
+                f"{kind}_device_over_host_largest": last["device_ns"] / last["host_ns"],
+            }
+        if first["kernels"]:
+            out[f"{kind}_kernels"] = float(first["kernels"])
+    for row in extra["rows"]:
+        out[f"extra_{row['kind']}"] = (row["with_ns"] - row["step_ns"]) / extra["alone_ns"]
+    return out
+
+
+def _and(step: Callable[[], None], more: Callable[[], None]) -> Callable[[], None]:
+    def both() -> None:
+        step()
+        more()
+
+    return both
+
+
+def _wall(device: str, calls: dict[str, Callable], quick: bool, progress: Progress | None):
+    """One race of all, each until the device is done."""
+    arms = {name: until_done(step, device) for name, step in calls.items()}
+    return race("cpu", {}, arms=arms, blocks=15 if quick else 30, at_most_s=4 if quick else 12, progress=progress)
+
+
+def until_done(step: Callable[[], None], device: str) -> Callable[[int], float]:
+    """An arm: the seconds of n steps, from an idle device until it is idle again."""
+    import torch
+
+    wait = torch.cuda.synchronize if device == "cuda" else (lambda: None)
+
+    def arm(n: int) -> float:
+        wait()
+        start = time.perf_counter_ns()
+        for _ in range(n):
+            step()
+        wait()
+        return (time.perf_counter_ns() - start) * 1e-9
+
+    return arm
+
+
+def _totals(device: str, calls: dict[str, Callable], quick: bool, progress: Progress | None) -> dict[str, dict[str, float]]:
+    """Host and device, each alone (ns)."""
+    how = {"device": device, "blocks": 10 if quick else 20, "at_most_s": 3 if quick else 6}
+    steps_only = {name: step for name, step in calls.items() if "adds" not in name}
+    host = time_host(steps_only, progress=within(progress, 0.5, 0.15), **how)
+    there = time_device(steps_only, progress=within(progress, 0.65, 0.15), **how)
+    return {"host": {n: host[n].ns for n in steps_only}, "device": {n: there[n].ns for n in steps_only}}

@@ -76,12 +76,11 @@ def judge(data: dict) -> dict[str, list[float]]:
 
 
 def drift(data: dict) -> list[list]:
-    """The smallest chain of adds through the run: [seconds, µs an op], averaged over tenths of it."""
-    pick = min(
-        range(data["calibration"]),
-        key=lambda i: (data["programs"][i]["elements"], data["programs"][i]["grad"], -len(data["programs"][i]["kinds"])),
-    )
-    ops = len(data["programs"][pick]["kinds"])
+    """The smallest chain of adds through the run: [seconds, µs an add], medians of tenths of it."""
+    calibration, _ = split(data)
+    chains = [i for i, t in enumerate(calibration) if set(t.program.kinds) == {"add"} and not t.program.grad]
+    pick = min(chains, key=lambda i: (calibration[i].program.elements, -len(calibration[i].program.kinds)))
+    ops = len(calibration[pick].program.kinds)
     s, us = data["windows"]["s"], data["windows"]["us"][pick]
     size = max(1, len(us) // 10)
     return [[s[i], quantile(us[i : i + size], 0.5) / ops] for i in range(0, len(us), size)]

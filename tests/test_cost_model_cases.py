@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -73,7 +73,7 @@ def test_what_a_tape_keeps_is_what_torch_keeps():
     for kinds, kept in ((("relu",) * 4, 4), (("add",) * 4, 1), (("sigmoid", "add", "add"), 2), (("add", "gelu", "add"), 2)):
         program = Program(kinds, 64, "fp32", grad=True)
         saved = set()
-        with torch.autograd.graph.saved_tensors_hooks(lambda t: saved.add(t.data_ptr()) or t, lambda t: t):
+        with torch.autograd.graph.saved_tensors_hooks(lambda t, saved=saved: saved.add(t.data_ptr()) or t, lambda t: t):
             bench = step_cases.Bench("cpu", [program])
             bench.step(program)()
         inside = {bench._data["fp32"][0].data_ptr(), bench._data["fp32"][1].data_ptr()}
@@ -142,6 +142,17 @@ def test_every_price_has_a_meaning_and_a_beginning(device):
     for name in Layout(programs, device).names:
         assert step_model.usual(name, device) > 0
         assert len(step_model.meaning(name)) > 15
+
+
+def test_a_team_shares_what_is_large_enough():
+    small, large = (Program(("add", "view"), n, threads=2) for n in (step_model.GRAIN, step_model.GRAIN + 1))
+    assert [small.team("add"), large.team("add"), large.team("view"), small.team("mm")] == [1, 2, 1, 2]
+    prices = drawn_prices([small, large], "cpu") | {"overlap": 1e-9, "written": 1.0}
+    flat = prices | {f"memory {d}": prices["memory 16384"] for d in step_model.DISTANCES["cpu"]}
+    alone, shared = (step_model.ops(p, "cpu", flat)[0].device_us for p in (replace(large, threads=1), large))
+    assert shared - prices["team"] - prices["start"] == pytest.approx((alone - prices["start"]) / 2)
+    assert "team" not in step_model.parameter_names([Program(("add",), 64)], "cpu")
+    assert {p.threads for p in step_cases.on_threads(step_cases.cases("cpu"), 2)} == {2}
 
 
 def test_no_price_belongs_to_one_size():

@@ -159,7 +159,7 @@ def prices(part: Mapping[str, Any]) -> Prices:
 
 
 def drift(device: str = "cpu", progress: Progress | None = None, *, quick: bool = False, seconds: float | None = None) -> dict:
-    """The host's price of the same add, again and again for 20 s (quick: 3 s):
+    """The host's price of the same add, again and again for 15 s (quick: 3 s):
 
     "points": [{"s", "ns"}] (each the lower quartile of the stretches of a fifth of a second), "numbers": "low" and "high" (ns,
     5th and 95th percentile of the points), "ratio", "seconds", "twins" (ratio of the same percentiles between the even and the
@@ -168,7 +168,7 @@ def drift(device: str = "cpu", progress: Progress | None = None, *, quick: bool 
     need(device, "the drift of the host's price")
     import torch
 
-    seconds = seconds or (3.0 if quick else 20.0)
+    seconds = seconds or (3.0 if quick else 15.0)
     x, y = (torch.rand(1, device=device) for _ in range(2))
     wait = torch.cuda.synchronize if device == "cuda" else (lambda: None)
     points, odd = [], []

@@ -80,6 +80,11 @@ class Block:
         return product_flops(self.rows, self.side, self.side) + (len(OPS) - 1) * self.elements
 
 
+def paper(device: str) -> Block:
+    """The block on the texts' activation (a small product may be split up, into more kernels than one)."""
+    return Block(device, PAPER[device], usual_dtype(device))
+
+
 def least(device: str) -> Block:
     """The block at its small size, where its price is the host's."""
     return Block(device, SMALL[device], usual_dtype(device))

@@ -108,7 +108,7 @@ def gemm(
             {_name(*key): f for key, f in variants.items()},
             control=_name(*first),
             blocks=15 if quick else 30,
-            at_most_s=3 if quick else 12,
+            at_most_s=2 if quick else 12,
             progress=within(progress, 0.2, 0.8),
         )
     finally:

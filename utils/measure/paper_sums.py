@@ -43,7 +43,7 @@ def activation(device: str = "cpu", progress: Progress | None = None, *, quick: 
             arms["read"] = lambda times: run("read", words, n=shared_out(words.numel(), many), threads=many, times=times)
     except MeasurementError as error:
         notes.append(f"reading alone is not measured: {error}")
-    found = race(device, calls, arms=arms, blocks=12 if quick else 40, at_most_s=2 if quick else 6, progress=progress)
+    found = race(device, calls, arms=arms, blocks=12 if quick else 40, at_most_s=1.5 if quick else 6, progress=progress)
     size = 2.0 * n
     counted = {"read and write": 2 * size, "read": size}
     out = {"paper_read": size / PAPER_GBPS, "paper_read_write": 2 * size / PAPER_GBPS}

@@ -112,7 +112,7 @@ def bandwidth(device: str = "cpu", progress: Progress | None = None, *, quick: b
     size = buffer_bytes(device, quick)
     a, b, c = (filled(size // 4, device) for _ in range(3))
     calls, own, nbytes, notes = streams(device, a, b, c)
-    found = race(device, calls, arms=own, blocks=20 if quick else 40, at_most_s=3 if quick else 10, progress=progress)
+    found = race(device, calls, arms=own, blocks=20 if quick else 40, at_most_s=2 if quick else 10, progress=progress)
     return described(device, found, nbytes, size, notes)
 
 
@@ -206,7 +206,7 @@ def _cpu_points(known: dict[str, int], many: int, quick: bool, progress: Progres
         n = shared_out(size // 4, many)
         once = max(1, (4 * MIB) // size)  # so that the threads' common start is a small part
         arms[f"{size >> 10} KiB"] = partial(_again, run, data, n, many, once)
-    found = race("cpu", {}, arms=arms, blocks=12 if quick else 40, at_most_s=2.0 if quick else 8.0, progress=progress)
+    found = race("cpu", {}, arms=arms, blocks=12 if quick else 40, at_most_s=1.5 if quick else 8.0, progress=progress)
     points = []
     for size in sizes:
         once = max(1, (4 * MIB) // size)

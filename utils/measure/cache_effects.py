@@ -39,7 +39,7 @@ def warm_cold(device: str = "cpu", progress: Progress | None = None, *, quick: b
     turn = [_adding(torch.add, *three) for three in sets]
     with one_thread(device) as on:
         found = race(
-            device, {"warm": turn[0], "cold": turn}, blocks=20 if quick else 60, at_most_s=2 if quick else 6, progress=progress
+            device, {"warm": turn[0], "cold": turn}, blocks=20 if quick else 60, at_most_s=1.5 if quick else 6, progress=progress
         )
     rate = {name: 12.0 * n / found[name].ns for name in ("warm", "cold")}
     return {
@@ -102,7 +102,7 @@ def intermediate(device: str = "cpu", progress: Progress | None = None, *, quick
     with one_thread(device) as on:
         calls, own, nbytes, notes = roof_streams(device, n * count)
         arms = {"late": late, "soon": soon, "reused": reused} | calls
-        found = race(device, arms, arms=own, blocks=12 if quick else 30, at_most_s=3 if quick else 8, progress=progress)
+        found = race(device, arms, arms=own, blocks=12 if quick else 30, at_most_s=1.5 if quick else 8, progress=progress)
     counted = 16.0 * n * count
     roof = max(nbytes[name] / found[name].ns for name in nbytes)
     rate = {name: counted / found[name].ns for name in ("late", "soon", "reused")}

@@ -48,7 +48,7 @@ def decode(device: str = "cpu", progress: Progress | None = None, *, quick: bool
         {_name(*key): f for key, f in calls.items()} | streamed,
         arms=own,
         blocks=10 if quick else 25,
-        at_most_s=3 if quick else 8,
+        at_most_s=1.5 if quick else 8,
         progress=progress,
     )
     rows = []

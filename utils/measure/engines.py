@@ -58,7 +58,7 @@ def _cpu(progress: Progress | None, quick: bool) -> dict:
         arms |= {"issue": partial(counted, "issue", many), "chain": partial(counted, "chain", 1)}
     else:
         missing["issue"] = "the loop that counts instructions is written for x86-64 and arm64"
-    run = race("cpu", {}, arms=arms, blocks=20 if quick else 60, at_most_s=2 if quick else 6, progress=progress)
+    run = race("cpu", {}, arms=arms, blocks=20 if quick else 60, at_most_s=1.5 if quick else 6, progress=progress)
     lanes = found.lanes * many * PER_ROUND * ROUNDS
     numbers = {"vector_fp32": _tera(run, "fma registers", lanes), "integer": _tera(run, "integer registers", lanes)}
     paper = None
@@ -83,7 +83,7 @@ def _gpu(progress: Progress | None, quick: bool) -> dict:
 
     out = torch.empty(1, device="cuda")
     calls = {kind: gpu_loops.registers(kind, GPU_ROUNDS, out) for kind in ("fma", "integer", "mixed")}
-    run = race("cuda", calls, blocks=15 if quick else 40, at_most_s=2 if quick else 6, progress=progress)
+    run = race("cuda", calls, blocks=15 if quick else 40, at_most_s=1.5 if quick else 6, progress=progress)
     rates = {kind: _tera(run, kind, launch.work) for kind, launch in calls.items()}
     issue = max(rates["fma"] / 2, rates["integer"], rates["mixed"])  # a multiply-add is one instruction
     numbers = {"vector_fp32": rates["fma"], "integer": rates["integer"], "issue": issue, "mixed": rates["mixed"]}

@@ -13,9 +13,9 @@ from utils.measure.either_clock import Progress, free_bytes, machine_name, need,
 from utils.measure.fingerprints import gpu
 from utils.model import devices
 
-SIZES = {"cpu": (256, 512, 1024, 2048), "cuda": (2048, 4096, 8192, 16384)}
-QUICK = {"cpu": (256, 512, 1024), "cuda": (4096, 8192, 16384)}
-LONGEST_S = {"cpu": (0.05, 0.6), "cuda": (0.2, 0.5)}  # of one product, quick or not: a larger size is left out
+SIZES = {"cpu": (256, 512, 1024, 1536, 2048), "cuda": (2048, 4096, 8192, 16384)}
+QUICK = {"cpu": (256, 1024, 1536), "cuda": (4096, 8192, 16384)}
+LONGEST_S = {"cpu": (0.1, 0.6), "cuda": (0.2, 0.5)}  # of one product, quick or not: a larger size is left out
 LONG_S = 0.5  # a call of which one is enough to know that the next size is too long
 DTYPES = {"cpu": ("fp32", "bf16", "fp16"), "cuda": ("fp32", "tf32", "fp16", "bf16")}
 
@@ -108,7 +108,7 @@ def gemm(
             {_name(*key): f for key, f in variants.items()},
             control=_name(*first),
             blocks=15 if quick else 30,
-            at_most_s=3 if quick else 12,
+            at_most_s=2 if quick else 12,
             progress=within(progress, 0.2, 0.8),
         )
     finally:

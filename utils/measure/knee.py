@@ -45,7 +45,7 @@ def knee(device: str = "cpu", progress: Progress | None = None, *, quick: bool =
         arms = {f"fma {k}": _in_turn(run, "fma chain", data, n, k, many) for k in FMA[device]}
         ints = filled(data.numel(), device)  # its bits are turned upside down: not the floats of the other chain
         arms |= {f"integer {k}": _in_turn(run, "integer chain", ints, n, k, many) for k in INTEGER[device]}
-    budget = {"blocks": 10 if quick else 30, "at_most_s": 4 if quick else 10, "block_ms": BLOCK_MS}
+    budget = {"blocks": 10 if quick else 30, "at_most_s": 2 if quick else 10, "block_ms": BLOCK_MS}
     found = race(device, calls, arms=arms, progress=progress, **budget)
     points = {
         "fma": [_point(found, "fma", k, 2, n, _parts(device, k)) for k in FMA[device]],

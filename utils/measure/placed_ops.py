@@ -63,7 +63,7 @@ def ops(device: str = "cpu", progress: Progress | None = None, *, quick: bool = 
         arms=own,
         control="add",
         blocks=12 if quick else 30,
-        at_most_s=4 if quick else 15,
+        at_most_s=2.5 if quick else 15,
         progress=within(progress, 0.1, 0.9),
     )
     gbps = max(nbytes[name] / found[name].ns for name in nbytes)

@@ -55,7 +55,7 @@ def mfu(
         one.step()
         work[name] = intensity.count(one.step)
     arms = {name: _arm(one.step, wait) for name, one in steps.items()}
-    found = race("cpu", {}, arms=arms, blocks=10 if quick else 25, block_ms=5.0, at_most_s=3 if quick else 10, progress=progress)
+    found = race("cpu", {}, arms=arms, blocks=10 if quick else 25, block_ms=5.0, at_most_s=2 if quick else 10, progress=progress)
     found = replace(found, device=device)
     sheet = devices.find(machine_name("cuda")) if device == "cuda" else None
     promised = sheet.tflops.get(dtype) if sheet else None

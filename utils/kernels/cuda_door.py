@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from utils.kernels import cuda_text
 from utils.kernels.data import Data
-from utils.kernels.forms import P, Form, scale
+from utils.kernels.forms import Form, P, scale
 from utils.kernels.triton_door import bound
 from utils.measure.device_clock import MeasurementError
 from utils.measure.gpu_loops import compiled

@@ -1,4 +1,4 @@
-"""The buffers that every arm of a comparison shares: random x, bias and residual, an output, and a seed; and the check of an arm."""
+"""The buffers that every arm of a comparison shares, random but for the output, and the check of what an arm leaves there."""
 
 from __future__ import annotations
 
@@ -56,7 +56,9 @@ def random(rows: int, cols: int, dtype: str, device: str = "cpu", seed: int = SE
             piece.copy_(torch.special.ndtri(piece.float().clamp(1e-6, 1 - 1e-6)))
         return flat.view(rows, cols)
 
-    return Data(normal(), torch.randn(cols, device=device).to(kind), normal(), torch.empty(rows, cols, dtype=kind, device=device), seed)
+    return Data(
+        normal(), torch.randn(cols, device=device).to(kind), normal(), torch.empty(rows, cols, dtype=kind, device=device), seed
+    )
 
 
 def poison(data: Data) -> None:
@@ -118,4 +120,6 @@ def wrong_eager(form: Form, data: Data, out) -> str:
     clear = ~(good & gone)
     share = float(gone[clear].double().mean())
     n = int(clear.sum())
-    return "" if abs(share - forms.P) < 6 * (forms.P * (1 - forms.P) / n) ** 0.5 + 1e-3 else f"dropped {share:.2%} of the elements"
+    return (
+        "" if abs(share - forms.P) < 6 * (forms.P * (1 - forms.P) / n) ** 0.5 + 1e-3 else f"dropped {share:.2%} of the elements"
+    )

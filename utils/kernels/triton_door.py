@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from utils.kernels import gelu
 from utils.kernels.cuda_text import rows_of
 from utils.kernels.data import Data
-from utils.kernels.forms import P, Form, scale, threshold
+from utils.kernels.forms import Form, P, scale, threshold
 from utils.measure.device_clock import MeasurementError
 
 MISSING = "Triton is not installed (it has no package for macOS and Windows): the same kernels stand as CUDA and as C++"

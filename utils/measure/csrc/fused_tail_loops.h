@@ -1,0 +1,180 @@
+// The walk of fused_tail.cpp for one vector width; included once for each, inside a namespace of its own.
+//
+// Before it: VEC (bytes of a vector), FMA(x, a, b) = x * a + b, STREAM(p, x): a store that goes past the caches, WIDE(a, b): the
+// 64-bit products of the even 32-bit lanes; MIN, MAX (the second number where one of the two is NaN).
+
+typedef float Floats __attribute__((vector_size(VEC), may_alias));
+typedef uint32_t Words __attribute__((vector_size(VEC), may_alias));
+typedef uint64_t Longs __attribute__((vector_size(VEC), may_alias));
+typedef float Loose __attribute__((vector_size(VEC), may_alias, aligned(4)));
+constexpr int LANES = VEC / 4, PIECES = COLUMNS / LANES;
+
+// A job's numbers, each in all lanes, where the multiply-adds can take them from the first cache.
+struct Constants {
+  Floats p[TERMS], shift, scale, reach;
+  Words threshold;
+  explicit Constants(const Job& job)
+      : shift(Floats{} + job.shift), scale(Floats{} + job.scale), reach(Floats{} + job.reach), threshold(Words{} + job.threshold) {
+    for (int k = 0; k < TERMS; ++k) p[k] = Floats{} + job.p[k];
+  }
+};
+
+// A line of vectors at once: a multiply-add waits for the one before it, so that several chains must be under way together. The
+// loops over a line's pieces are unrolled by force: their arrays are then registers.
+#define PIECE _Pragma("GCC unroll 16") for (int i = 0; i < PIECES; ++i)
+
+// p becomes 2^p, for p in [-120, 0]: the whole part goes into the exponent, the rest through a Taylor polynomial (to 2 parts in
+// 10^8).
+inline void exp2_of(Floats (&p)[PIECES]) {
+  const Floats magic = Floats{} + 12582912.0f; // 1.5 * 2^23: adding it rounds to a whole number, in the low bits
+  Floats z[PIECES], r[PIECES];
+  PIECE {
+    z[i] = p[i] + magic;
+    p[i] -= z[i] - magic;
+    r[i] = Floats{} + 1.5403530393e-4f;
+  }
+  PIECE r[i] = FMA(r[i], p[i], Floats{} + 1.3333558146e-3f);
+  PIECE r[i] = FMA(r[i], p[i], Floats{} + 9.6181291076e-3f);
+  PIECE r[i] = FMA(r[i], p[i], Floats{} + 5.5504108665e-2f);
+  PIECE r[i] = FMA(r[i], p[i], Floats{} + 2.4022650696e-1f);
+  PIECE r[i] = FMA(r[i], p[i], Floats{} + 6.9314718056e-1f);
+  PIECE r[i] = FMA(r[i], p[i], Floats{} + 1.0f);
+  PIECE p[i] = (Floats)((Words)r[i] + ((Words)z[i] << 23));
+}
+
+// max(x, 0) - t 2^p(t), t = min(|x|, reach): see utils/kernels/gelu.py. MAX gives its second number where one is NaN.
+inline void gelu(Floats (&x)[PIECES], const Constants& is) {
+  const Floats zero = {};
+  Floats t[PIECES], p[PIECES];
+  PIECE {
+    t[i] = MIN((Floats)((Words)x[i] & 0x7fffffffu), is.reach);
+    p[i] = FMA(is.p[TERMS - 1], t[i], is.p[TERMS - 2]);
+  }
+#pragma GCC unroll 16
+  for (int k = TERMS - 3; k >= 0; --k) PIECE p[i] = FMA(p[i], t[i], is.p[k]);
+  exp2_of(p);
+  PIECE x[i] = FMA(zero - t[i], p[i], MAX(zero, x[i]));
+}
+
+// The high and the low halves of the products of all lanes with m.
+inline void product(Words a, uint32_t m, Words& high, Words& low) {
+  const Words by = Words{} + m;
+  const Longs even = WIDE(a, by), odd = WIDE((Longs)a >> 32, by);
+  low = (Words)((even & 0xffffffffull) | (odd << 32));
+  high = (Words)((even >> 32) | (odd & 0xffffffff00000000ull));
+}
+
+// Four words of Philox4x32-10 for the counters first, first + 1, …, one a lane.
+inline void philox(uint64_t first, uint64_t seed, Words (&w)[4]) {
+  Words c0, c1;
+  for (int i = 0; i < LANES; ++i) {
+    c0[i] = (uint32_t)(first + i);
+    c1[i] = (uint32_t)((first + i) >> 32);
+  }
+  Words c2 = {}, c3 = {}, ah, al, bh, bl;
+  uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
+  for (int round = 0; round < 10; ++round) {
+    product(c0, 0xD2511F53u, ah, al);
+    product(c2, 0xCD9E8D57u, bh, bl);
+    c0 = bh ^ c1 ^ k0;
+    c1 = bl;
+    c2 = ah ^ c3 ^ k1;
+    c3 = al;
+    k0 += 0x9E3779B9u;
+    k1 += 0xBB67AE85u;
+  }
+  w[0] = c0, w[1] = c1, w[2] = c2, w[3] = c3;
+}
+
+inline void fetch(Floats (&to)[PIECES], const float* from) {
+  PIECE to[i] = *reinterpret_cast<const Loose*>(from + i * LANES);
+}
+
+// One line: COLUMNS columns from x, bias and r (each read right where it is used: there are few registers) to out. `w` are the words
+// of its columns, `j` the row's place in its group.
+template <bool BIAS, bool GELU, bool DROP, bool RESIDUAL, bool STREAMING>
+inline void values(
+    const Job& job, const Constants& is, const float* from, const float* bias, const float* residual, float* out,
+    const Words (&w)[PIECES][4], int j) {
+  Floats x[PIECES], r[PIECES];
+  fetch(x, from);
+  for (int64_t k = 0; k < job.adds; ++k) PIECE x[i] += is.shift;
+  if constexpr (BIAS) {
+    fetch(r, bias);
+    PIECE x[i] += r[i];
+  }
+  if constexpr (GELU) gelu(x, is);
+  if constexpr (RESIDUAL) fetch(r, residual);
+  if constexpr (DROP) {
+    PIECE {
+      const Words draws = j % 2 ? w[i][j / 2] >> 16 : w[i][j / 2] & 0xffffu;
+      x[i] = (Floats)((Words)x[i] & ~(Words)(draws < is.threshold));
+      x[i] = RESIDUAL ? FMA(x[i], is.scale, r[i]) : x[i] * is.scale;
+    }
+  } else if constexpr (RESIDUAL) {
+    PIECE x[i] += r[i];
+  }
+  PIECE {
+    if constexpr (STREAMING) {
+      STREAM(out + i * LANES, x[i]);
+    } else {
+      *reinterpret_cast<Loose*>(out + i * LANES) = x[i];
+    }
+  }
+}
+
+// The line of a row that begins at column c, or the fewer columns that are left.
+template <bool BIAS, bool GELU, bool DROP, bool RESIDUAL, bool STREAMING>
+inline void line(const Job& job, const Constants& is, int64_t row, int64_t c, const Words (&w)[PIECES][4], int j) {
+  const int64_t at = row * job.cols + c, left = job.cols - c;
+  if (left >= COLUMNS) {
+    values<BIAS, GELU, DROP, RESIDUAL, STREAMING>(job, is, job.x + at, job.bias + c, job.residual + at, job.out + at, w, j);
+  } else {
+    float some[4][COLUMNS] = {};
+    std::memcpy(some[0], job.x + at, left * sizeof(float));
+    if constexpr (BIAS) std::memcpy(some[1], job.bias + c, left * sizeof(float));
+    if constexpr (RESIDUAL) std::memcpy(some[2], job.residual + at, left * sizeof(float));
+    values<BIAS, GELU, DROP, RESIDUAL, false>(job, is, some[0], some[1], some[2], some[3], w, j);
+    std::memcpy(job.out + at, some[3], left * sizeof(float));
+  }
+}
+
+template <bool BIAS, bool GELU, bool DROP, bool RESIDUAL, bool STREAMING>
+void walk(const Job& job, int64_t first, int64_t last) {
+  constexpr auto one = line<BIAS, GELU, DROP, RESIDUAL, STREAMING>;
+  const Constants is(job);
+  const int64_t cols = job.cols;
+  Words w[PIECES][4] = {};
+  for (int64_t g = first; g < last; ++g) {
+    const int64_t top = g * ROWS, end = job.rows < top + ROWS ? job.rows : top + ROWS;
+    if constexpr (DROP) {
+      for (int64_t c = 0; c < cols; c += COLUMNS) {
+        for (int i = 0; i < PIECES; ++i) philox((uint64_t)g * cols + c + i * LANES, job.seed, w[i]);
+        for (int64_t row = top; row < end; ++row) one(job, is, row, c, w, int(row - top));
+      }
+    } else {  // nothing is shared between rows: one after the other, as memory likes it
+      for (int64_t row = top; row < end; ++row)
+        for (int64_t c = 0; c < cols; c += COLUMNS) one(job, is, row, c, w, 0);
+    }
+  }
+  if constexpr (STREAMING) fence();
+}
+
+// The walk with the parts of a job: one bit a part, so that what is left out is not compiled in.
+template <int PARTS>
+constexpr Walk with_parts() {
+  return walk<bool(PARTS & 1), bool(PARTS & 2), bool(PARTS & 4), bool(PARTS & 8), bool(PARTS & 16)>;
+}
+
+template <int... I>
+inline Walk pick(int parts, std::integer_sequence<int, I...>) {
+  constexpr Walk all[] = {with_parts<I>()...};
+  return all[parts];
+}
+
+inline Walk walk_of(const Job& job) {
+  const int parts = (job.bias ? 1 : 0) | (job.gelu ? 2 : 0) | (job.drop ? 4 : 0) | (job.residual ? 8 : 0) | (job.streaming ? 16 : 0);
+  return pick(parts, std::make_integer_sequence<int, 32>{});
+}
+
+#undef PIECE

@@ -430,7 +430,8 @@ def use_count(tensor) -> int | None:
 
 
 # ------------------------------------------------------------------ autograd: whose view a tensor is
-# Tensor._base: torch 0.4 to 2.13 at least. Probe: `has_base()`. Fallback: None; the lesson then leaves view tracking out.
+# Tensor._base: torch 0.4 to 2.13 at least. Probe: `has_base()`. Fallback: None; the lesson then leaves view tracking
+# out, and lab 7 takes a view of a tensor without memory for a tensor of its own.
 
 
 def has_base() -> bool:
@@ -445,6 +446,12 @@ def knows_base(tensor) -> bool | None:
     missing = object()
     base = getattr(tensor, "_base", missing)
     return None if base is missing else base is not None
+
+
+def base_of(tensor):
+    """The tensor that this one is a view of; the tensor itself where it is none, or where torch does not tell."""
+    base = getattr(tensor, "_base", None)
+    return tensor if base is None else base
 
 
 # ------------------------------------------------------------------ autograd: a torch.compile backend that shows both graphs
@@ -534,3 +541,29 @@ def torch_launch() -> int | None:
     except (OSError, AttributeError):
         return None
     return ctypes.cast(function, ctypes.c_void_p).value
+
+
+# ------------------------------------------------------------------ fuse: the text that torch.compile generates
+# torch._inductor.utils.run_and_get_code: torch 2.1 to 2.13 at least. Probe: `has_generated_code()`. Fallback: none; the lesson
+# says that this torch does not show what it generated.
+
+
+def has_generated_code() -> bool:
+    """Whether this torch still gives out the code that its compiler wrote."""
+    try:
+        from torch._inductor.utils import run_and_get_code
+    except ImportError:
+        return False
+    return callable(run_and_get_code)
+
+
+def generated_code(compiled, *arguments) -> list[str]:
+    """The modules that torch.compile writes for a first call of `compiled` with these arguments. RuntimeError where torch lost
+    the way to them, and whatever the compiler raises."""
+    import torch
+
+    if not has_generated_code():
+        raise RuntimeError(f"torch {torch.__version__} no longer shows the code that it generates")
+    from torch._inductor.utils import run_and_get_code
+
+    return list(run_and_get_code(compiled, *arguments)[1])

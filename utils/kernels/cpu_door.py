@@ -66,7 +66,7 @@ def why_not() -> str:
 
 @dataclass(frozen=True)
 class Chain:
-    """A form on one set of buffers: `chain()` runs it once; `chain(n)` gives the seconds of n passes, as an arm of a race does."""
+    """A form on one set of buffers: `chain()` runs it once; `chain(n)` gives the seconds of n passes, as an arm of a race."""
 
     job: Job
     kept: tuple
@@ -79,7 +79,7 @@ class Chain:
 
 
 def launch(form: Form, data: Data, *, streaming: bool = True, threads: int = 0) -> Chain:
-    """The form on the data, ready to run: `streaming` stores past the caches (where rows are whole cache lines), `threads` 0 takes
+    """The form on the data, ready to run: `streaming` stores past the caches (where rows are whole lines), `threads` 0 takes
     torch's number. A drawing form draws eight halves a call, however it says to draw, and GELU is the cheap exact one.
 
     MeasurementError, in words, without a compiler, for another dtype than fp32 or tensors that are not contiguous on the CPU.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from utils.kernels import forms, philox
 from utils.kernels.forms import Form, scale
@@ -64,6 +64,13 @@ def random(rows: int, cols: int, dtype: str, device: str = "cpu", seed: int = SE
 def poison(data: Data) -> None:
     """Fill the output with NaN, so that an arm that writes nothing is seen."""
     data.out.fill_(float("nan"))
+
+
+def poisoned_copy(data: Data) -> Data:
+    """The same inputs with an output of their own, full of NaN."""
+    copy = replace(data, out=data.out.clone())
+    poison(copy)
+    return copy
 
 
 def wrong(form: Form, data: Data, *, truncates: bool = False) -> str:

@@ -82,7 +82,7 @@ def to_bf16(x):
 
 def errors(x, got) -> dict:
     """How far `got` (as fp32) lies from the truth: {"ulp": the most bf16 steps between the two, each rounded to bf16, where
-    |gelu| > 1e-6, "at": the x of it, "absolute": the largest error elsewhere, "off": how many inputs are not the nearest bf16}."""
+    |gelu| > 1e-6, "at": the x of it, "absolute": the largest error elsewhere, "off": how many inputs miss the nearest bf16}."""
     x, got = np.asarray(x, dtype=np.float32), np.asarray(got, dtype=np.float32)
     truth = exact(x)
     big = np.abs(truth) > BIG

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from utils.kernels import cuda_door, data, triton_door
@@ -52,15 +52,16 @@ def _try_triton() -> str:
         return f"Triton does not work here (capability {major}.{minor}): {' '.join(str(error).split())[:160]}"
 
 
-def fused(form: Form, buffers: Data, *, by: str = "", tuning=None) -> Fused:
-    """The form's kernel on these buffers, by Triton if it works here, else by NVRTC; `by` asks for one of them. MeasurementError
-    with both reasons where neither works."""
+def fused(form: Form, buffers: Data, *, by: str = "", tuning: Mapping | None = None) -> Fused:
+    """The form's kernel on these buffers, by Triton if it works here, else by NVRTC; `by` asks for one of them, `tuning` gives the
+    cut by the name of each. MeasurementError with both reasons where neither works."""
+    tuning = tuning or {}
     why = why_no_triton() if by != "CUDA C++" else ""
     if not why and by != "CUDA C++":
-        return Fused(form, "Triton", "", triton_door.launch(form, buffers, tuning))
+        return Fused(form, "Triton", "", triton_door.launch(form, buffers, tuning.get("Triton")))
     if by == "Triton":
         raise MeasurementError(why)
     try:
-        return Fused(form, "CUDA C++", why, cuda_door.launch(form, buffers, tuning))
+        return Fused(form, "CUDA C++", why, cuda_door.launch(form, buffers, tuning.get("CUDA C++")))
     except MeasurementError as error:
         raise MeasurementError("; ".join(filter(None, [why, str(error)]))) from None

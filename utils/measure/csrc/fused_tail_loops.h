@@ -19,41 +19,46 @@ struct Constants {
   }
 };
 
-// A line of vectors at once: a multiply-add waits for the one before it, so that several chains must be under way together. The
-// loops over a line's pieces are unrolled by force: their arrays are then registers.
+// A line of vectors at once, and each polynomial as an even and an odd one: a multiply-add waits for the one before it, so that
+// many chains must be under way together. The loops over a line's pieces are unrolled by force: their arrays are then registers.
 #define PIECE _Pragma("GCC unroll 16") for (int i = 0; i < PIECES; ++i)
 
-// p becomes 2^p, for p in [-120, 0]: the whole part goes into the exponent, the rest through a Taylor polynomial (to 2 parts in
-// 10^8).
+// p becomes 2^p, for p in [-120, 0]: the whole part goes into the exponent, the rest through the minimax polynomial of degree five
+// of 2^f on [-1/2, 1/2] (to 8 parts in 10^8).
 inline void exp2_of(Floats (&p)[PIECES]) {
   const Floats magic = Floats{} + 12582912.0f; // 1.5 * 2^23: adding it rounds to a whole number, in the low bits
-  Floats z[PIECES], r[PIECES];
+  Floats z[PIECES], even[PIECES], odd[PIECES];
   PIECE {
     z[i] = p[i] + magic;
     p[i] -= z[i] - magic;
-    r[i] = Floats{} + 1.5403530393e-4f;
+    const Floats square = p[i] * p[i];
+    even[i] = FMA(Floats{} + 9.675541893e-3f, square, Floats{} + 2.402212024e-1f);
+    odd[i] = FMA(Floats{} + 1.327647245e-3f, square, Floats{} + 5.550713092e-2f);
+    even[i] = FMA(even[i], square, Floats{} + 1.000000119f);
+    odd[i] = FMA(odd[i], square, Floats{} + 6.931469440e-1f);
   }
-  PIECE r[i] = FMA(r[i], p[i], Floats{} + 1.3333558146e-3f);
-  PIECE r[i] = FMA(r[i], p[i], Floats{} + 9.6181291076e-3f);
-  PIECE r[i] = FMA(r[i], p[i], Floats{} + 5.5504108665e-2f);
-  PIECE r[i] = FMA(r[i], p[i], Floats{} + 2.4022650696e-1f);
-  PIECE r[i] = FMA(r[i], p[i], Floats{} + 6.9314718056e-1f);
-  PIECE r[i] = FMA(r[i], p[i], Floats{} + 1.0f);
-  PIECE p[i] = (Floats)((Words)r[i] + ((Words)z[i] << 23));
+  PIECE p[i] = (Floats)((Words)FMA(odd[i], p[i], even[i]) + ((Words)z[i] << 23));
 }
 
 // max(x, 0) - t 2^p(t), t = min(|x|, reach): see utils/kernels/gelu.py. MAX gives its second number where one is NaN.
 inline void gelu(Floats (&x)[PIECES], const Constants& is) {
+  static_assert(TERMS % 2 == 0, "an even and an odd polynomial of as many terms");
   const Floats zero = {};
-  Floats t[PIECES], p[PIECES];
+  Floats t[PIECES], square[PIECES], even[PIECES], odd[PIECES];
   PIECE {
     t[i] = MIN((Floats)((Words)x[i] & 0x7fffffffu), is.reach);
-    p[i] = FMA(is.p[TERMS - 1], t[i], is.p[TERMS - 2]);
+    square[i] = t[i] * t[i];
+    odd[i] = FMA(is.p[TERMS - 1], square[i], is.p[TERMS - 3]);
+    even[i] = FMA(is.p[TERMS - 2], square[i], is.p[TERMS - 4]);
   }
 #pragma GCC unroll 16
-  for (int k = TERMS - 3; k >= 0; --k) PIECE p[i] = FMA(p[i], t[i], is.p[k]);
-  exp2_of(p);
-  PIECE x[i] = FMA(zero - t[i], p[i], MAX(zero, x[i]));
+  for (int k = TERMS - 5; k >= 1; k -= 2) {
+    PIECE odd[i] = FMA(odd[i], square[i], is.p[k]);
+    PIECE even[i] = FMA(even[i], square[i], is.p[k - 1]);
+  }
+  PIECE odd[i] = FMA(odd[i], t[i], even[i]);
+  exp2_of(odd);
+  PIECE x[i] = FMA(zero - t[i], odd[i], MAX(zero, x[i]));
 }
 
 // The high and the low halves of the products of all lanes with m.
@@ -140,8 +145,9 @@ inline void line(const Job& job, const Constants& is, int64_t row, int64_t c, co
 }
 
 template <bool BIAS, bool GELU, bool DROP, bool RESIDUAL, bool STREAMING>
-void walk(const Job& job, int64_t first, int64_t last) {
+void walk(const Job& given, int64_t first, int64_t last) {
   constexpr auto one = line<BIAS, GELU, DROP, RESIDUAL, STREAMING>;
+  const Job job = given; // a copy that no store can change, as far as the compiler knows
   const Constants is(job);
   const int64_t cols = job.cols;
   Words w[PIECES][4] = {};

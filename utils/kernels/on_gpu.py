@@ -53,8 +53,8 @@ def _try_triton() -> str:
 
 
 def fused(form: Form, buffers: Data, *, by: str = "", tuning: Mapping | None = None) -> Fused:
-    """The form's kernel on these buffers, by Triton if it works here, else by NVRTC; `by` asks for one of them, `tuning` gives the
-    cut by the name of each. MeasurementError with both reasons where neither works."""
+    """The form's kernel on these buffers, by Triton if it works here, else by NVRTC; `by` asks for one of them, `tuning` gives
+    the cut by the name of each. MeasurementError with both reasons where neither works."""
     tuning = tuning or {}
     why = why_no_triton() if by != "CUDA C++" else ""
     if not why and by != "CUDA C++":

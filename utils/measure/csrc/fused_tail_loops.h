@@ -25,7 +25,7 @@ struct Constants {
 
 // p becomes 2^p, for p in [-120, 0]: the whole part goes into the exponent, the rest through the minimax polynomial of degree five
 // of 2^f on [-1/2, 1/2] (to 8 parts in 10^8).
-inline void exp2_of(Floats (&p)[PIECES]) {
+ALWAYS void exp2_of(Floats (&p)[PIECES]) {
   const Floats magic = Floats{} + 12582912.0f; // 1.5 * 2^23: adding it rounds to a whole number, in the low bits
   Floats z[PIECES], even[PIECES], odd[PIECES];
   PIECE {
@@ -41,7 +41,7 @@ inline void exp2_of(Floats (&p)[PIECES]) {
 }
 
 // max(x, 0) - t 2^p(t), t = min(|x|, reach): see utils/kernels/gelu.py. MAX gives its second number where one is NaN.
-inline void gelu(Floats (&x)[PIECES], const Constants& is) {
+ALWAYS void gelu(Floats (&x)[PIECES], const Constants& is) {
   static_assert(TERMS % 2 == 0, "an even and an odd polynomial of as many terms");
   const Floats zero = {};
   Floats t[PIECES], square[PIECES], even[PIECES], odd[PIECES];
@@ -62,7 +62,7 @@ inline void gelu(Floats (&x)[PIECES], const Constants& is) {
 }
 
 // The high and the low halves of the products of all lanes with m.
-inline void product(Words a, uint32_t m, Words& high, Words& low) {
+ALWAYS void product(Words a, uint32_t m, Words& high, Words& low) {
   const Words by = Words{} + m;
   const Longs even = WIDE(a, by), odd = WIDE((Longs)a >> 32, by);
   low = (Words)((even & 0xffffffffull) | (odd << 32));
@@ -91,17 +91,22 @@ inline void philox(uint64_t first, uint64_t seed, Words (&w)[4]) {
   w[0] = c0, w[1] = c1, w[2] = c2, w[3] = c3;
 }
 
-inline void fetch(Floats (&to)[PIECES], const float* from) {
+ALWAYS void fetch(Floats (&to)[PIECES], const float* from) {
   PIECE to[i] = *reinterpret_cast<const Loose*>(from + i * LANES);
 }
 
 // One line: COLUMNS columns from x, bias and r (each read right where it is used: there are few registers) to out. `w` are the words
 // of its columns, `j` the row's place in its group.
 template <bool BIAS, bool GELU, bool DROP, bool RESIDUAL, bool STREAMING>
-inline void values(
+ALWAYS void values(
     const Job& job, const Constants& is, const float* from, const float* bias, const float* residual, float* out,
     const Words (&w)[PIECES][4], int j) {
   Floats x[PIECES], r[PIECES];
+  // The arithmetic of a line fills the core's window, so that it would see the next loads too late: they are asked for here.
+  for (int i = 0; i < COLUMNS; i += 16) {
+    __builtin_prefetch(from + AHEAD + i, 0, 0);
+    if constexpr (RESIDUAL) __builtin_prefetch(residual + AHEAD + i, 0, 0);
+  }
   fetch(x, from);
   for (int64_t k = 0; k < job.adds; ++k) PIECE x[i] += is.shift;
   if constexpr (BIAS) {

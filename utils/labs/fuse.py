@@ -11,11 +11,12 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
 
-from utils.labs import fuse_cpp, fuse_triton
+from utils.labs import fuse_cpp, fuse_replay, fuse_triton
 from utils.labs.fuse_memory import Memory, NoSuchMemory, Region, made_up, numbers
 from utils.measure import seams
 
@@ -96,27 +97,32 @@ class KernelFailed(RuntimeError):
     """A kernel raised, or could not be launched as it was; the message says why."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Seen:
     """What one call did. The texts are empty when nothing is wrong; `out` is what the function returned.
 
-    launches, programs: of kernels. read, written: bytes by tensor's name; an element that one launch reads several times counts
-    once (the cache has it), a store counts each time. outside: the first place that was touched and holds no element.
-    unwritten: elements of `out` that no kernel stored. torch_ops: what else ran, or wrote. changed: an input that is no longer
-    what it was.
+    launches, programs: of kernels. outside: the first place that was touched and holds no element. torch_ops: what else ran, or
+    wrote. changed: an input that is no longer what it was.
     """
 
     out: object
     launches: int
     programs: int
-    read: dict[str, int]
-    written: dict[str, int]
     outside: str
-    unwritten: str
     torch_ops: str
     changed: str
     _memory: Memory
     _inputs: dict[str, torch.Tensor]
+
+    @cached_property
+    def read(self) -> dict[str, int]:
+        """Bytes read, by tensor's name. An element that one launch reads several times counts once: the cache has it."""
+        return _bytes(self._memory, stored=False)
+
+    @cached_property
+    def written(self) -> dict[str, int]:
+        """Bytes stored, by tensor's name; every store counts."""
+        return _bytes(self._memory, stored=True)
 
     @property
     def moved(self) -> int:
@@ -125,9 +131,9 @@ class Seen:
 
     @property
     def by_the_kernel(self) -> str:
-        """Why the result is not the kernel's own work, or ""."""
+        """Why the result is not the work of the kernel in this call, or ""."""
         no_launch = "" if self.launches else "no kernel was launched"
-        return no_launch or self.unwritten or self.torch_ops or self.changed
+        return no_launch or _unwritten(self._memory, self.out) or self.torch_ops or self.changed
 
     def far(self, wanted: Callable[..., np.ndarray]) -> str:
         """For tensors that are not there: "" when what was stored is wanted(*inputs, as float64) at its place, else where not."""
@@ -176,10 +182,7 @@ def watch(host: Callable, form: tuple[Jit, Callable[[], str]], **tensors: torch.
         out=out,
         launches=memory.launch,
         programs=launcher.programs,
-        read=_bytes(memory, stored=False),
-        written=_bytes(memory, stored=True),
         outside=memory.outside[0] if memory.outside else "",
-        unwritten=_unwritten(memory, region, out),
         torch_ops=f"torch ran {', '.join(ops)} as well" if ops else after if memory.launch and region else "",
         changed=f"the input {changed[0]} is not what it was" if changed else "",
         _memory=memory,
@@ -248,11 +251,18 @@ class Launcher:
         return False
 
     def _in_the_interpreter(self, grid, which, args, kwargs) -> None:
-        names = list(self._triton.function.__code__.co_varnames)
-        given = [self._pointer(a, n) for a, n in zip(args, [*names, *["an argument"] * len(args)])]
-        named = {name: self._pointer(a, name) for name, a in kwargs.items()}
-        if which:
-            fuse_triton.run(self._triton.function, self._memory, grid, which, given, named)
+        function, names = self._triton.function, list(self._triton.function.__code__.co_varnames)
+        pairs = [self._pair(a, n) for a, n in zip(args, [*names, *["an argument"] * len(args)])]
+        named = {name: self._pair(a, name) for name, a in kwargs.items()}
+        regions = [value[0] for value in (*pairs, *named.values()) if isinstance(value, tuple)]
+        key = fuse_replay.key_of(function, grid, which, pairs, named, {"function": _plain, "modules": (tl,)})
+        if not which or fuse_replay.replayed(key, self._memory, regions):
+            return
+        self._memory.trace = []
+        given = [fuse_triton.Pointer(*v) if isinstance(v, tuple) else v for v in pairs]
+        by_name = {name: fuse_triton.Pointer(*v) if isinstance(v, tuple) else v for name, v in named.items()}
+        fuse_triton.run(function, self._memory, grid, which, given, by_name)
+        fuse_replay.keep(key, self._memory, regions)
 
     def _pair(self, value, name: str):
         """A tensor as (region, place of its first element); an int as it is."""
@@ -261,10 +271,6 @@ class Launcher:
         if isinstance(value, (bool, float)) or not isinstance(value, int):
             raise NoSuchMemory(f"{name} is a {type(value).__name__}: a kernel of this lab takes tensors and ints")
         return value
-
-    def _pointer(self, value, name: str):
-        pair = self._pair(value, name)
-        return fuse_triton.Pointer(*pair) if isinstance(pair, tuple) else pair
 
 
 # ------------------------------------------------------------------------------------------------ tests' tensors, and comparing
@@ -302,6 +308,11 @@ def differs(got, wanted: torch.Tensor, dtype: torch.dtype = torch.float32) -> st
 
 
 # ------------------------------------------------------------------------------------------------ looking
+
+
+def _plain(value) -> Callable | None:
+    """The plain function of a kernel of the lab; None for anything else."""
+    return value.function if isinstance(value, Jit) else None
 
 
 def _whole(grid) -> tuple[int, int, int]:
@@ -344,12 +355,13 @@ def _bytes(memory: Memory, stored: bool) -> dict[str, int]:
     return dict(total)
 
 
-def _unwritten(memory: Memory, region: Region | None, out) -> str:
+def _unwritten(memory: Memory, out) -> str:
+    """Which elements of the result no kernel stored, in words, or ""."""
     if type(out) is not torch.Tensor:
         return f"a {type(out).__name__} came back, not a tensor"
     if out.numel() == 0 or out.device.type == "meta":
         return ""
-    if region is None:
+    if (region := memory.known(out)) is None:
         return "no kernel has seen the tensor that came back"
     where = np.arange(1)
     for size, stride in zip(out.shape, out.stride()):

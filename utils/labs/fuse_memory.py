@@ -112,6 +112,9 @@ class Memory:
         self.outside: list[str] = []
         self.launch = 0
         self.program = (0, 0, 0)
+        self.trace: list[tuple] | None = (
+            None  # where it is a list: (stored, program, region, places, wanted, values) of each access
+        )
         self._of: dict = {}
         self._alive: list = []
 
@@ -144,6 +147,8 @@ class Memory:
         if region and good.any():
             found[good] = region.values(places[good])
             self.accesses.append(Access(self.launch, region, places[good], False))
+        if self.trace is not None:
+            self.trace.append((False, self.program, region, places, wanted, found))
         return found
 
     def store(self, region: Region | None, places: np.ndarray, values: np.ndarray, wanted: np.ndarray) -> None:
@@ -153,6 +158,8 @@ class Memory:
         if region and good.any():
             region.put(places[good], values[good])
             self.accesses.append(Access(self.launch, region, places[good], True))
+        if self.trace is not None:
+            self.trace.append((True, self.program, region, places, wanted, values))
 
     def _note(self, does: str, region: Region | None, places: np.ndarray, bad: np.ndarray) -> None:
         if bad.any():

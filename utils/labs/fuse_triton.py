@@ -5,7 +5,7 @@ plain function is given to the interpreter's own class, whatever the process imp
 calls (tl.sigmoid, tl.cdiv) are interpreted for as long as it runs.
 
 Private Triton API, triton 3.6 to 3.8: triton.runtime.interpreter (InterpretedFunction, interpreter_builder, TensorHandle,
-_get_np_dtype, _patch_lang) and JITFunction.__call__. Probe: `missing()`. Fallback: the C++ form of the lab.
+_get_np_dtype, _patch_lang) and the __call__ of JITFunction. Probe: `missing()`. Fallback: the C++ form of the lab.
 """
 
 from __future__ import annotations
@@ -89,12 +89,22 @@ def _interpreted(function: Callable):
 
 
 def apart(function: Callable, each: Callable = lambda value: value) -> Callable:
-    """The function with globals of its own, each passed through `each`: the interpreter adds its own names to a function's
-    globals, which would hide a missing import."""
-    names = {name: each(value) for name, value in function.__globals__.items()}
-    copy = types.FunctionType(function.__code__, names, function.__name__, function.__defaults__)
+    """The function with globals of its own, what it names there passed through `each`: the interpreter adds its own names to a
+    function's globals, which would hide a missing import."""
+    names = dict(function.__globals__)
+    names |= {name: each(names[name]) for name in set(names_in(function.__code__)) & set(names)}
+    given = function.__name__, function.__defaults__, function.__closure__
+    copy = types.FunctionType(function.__code__, names, *given)
     copy.__annotations__ = dict(function.__annotations__)
     return copy
+
+
+def names_in(code: types.CodeType) -> Iterator[str]:
+    """The names that a function's code uses, of globals and of attributes alike."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from names_in(constant)
 
 
 @contextlib.contextmanager
@@ -162,34 +172,38 @@ def _on(memory: Memory, grid: tuple[int, int, int], programs: Sequence[tuple[int
 
 def _found(memory: Memory, addresses: np.ndarray) -> tuple[Region | None, np.ndarray]:
     """The region that the addresses lie in, and their places in it; None where it is none, or more than one."""
-    numbers = np.unique(addresses >> np.uint64(ROOM))
-    if len(numbers) != 1 or not 1 <= int(numbers[0]) <= len(memory.regions):
+    lowest, highest = int(addresses.min()) >> ROOM, int(addresses.max()) >> ROOM
+    if lowest != highest or not 1 <= lowest <= len(memory.regions):
         return None, addresses.astype(np.int64)
-    region = memory.regions[int(numbers[0]) - 1]
+    region = memory.regions[lowest - 1]
     return region, (addresses.astype(np.int64) - region.base) // region.itemsize
 
 
 @contextlib.contextmanager
 def _device_functions() -> Iterator[None]:
     """Jit functions called within a kernel are interpreted, and leave triton.language as they found it."""
-    from triton.runtime import jit
+    from triton.runtime import interpreter, jit
 
     def interpreted(self, *args, **kwargs):
         return call(self.fn, *args, **kwargs)
 
-    before = jit.JITFunction.__call__
-    jit.JITFunction.__call__ = interpreted
+    # The second where the process set TRITON_INTERPRET: its own call leaves triton.language patched.
+    before = [(kind, kind.__call__) for kind in (jit.JITFunction, interpreter.InterpretedFunction)]
+    for kind, _ in before:
+        kind.__call__ = interpreted
     try:
         yield
     finally:
-        jit.JITFunction.__call__ = before
+        for kind, its_own in before:
+            kind.__call__ = its_own
 
 
 def call(function: Callable, *args, **kwargs):
     """Call a device function from within a kernel that is being interpreted."""
     from triton.runtime import interpreter
 
-    interpreted, scope = interpreter.InterpretedFunction(function), interpreter._patch_lang(function)
+    interpreted = _interpreted(function)
+    scope = interpreter._patch_lang(interpreted.fn)
     try:
         return interpreted.rewrite()(*args, **kwargs)
     finally:

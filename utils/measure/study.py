@@ -27,6 +27,7 @@ STUDIES = {
     "ridge_point": "utils.measure.ridge_point",
     "two_ceilings": "utils.measure.two_ceilings",
     "batch_and_scale": "utils.measure.batch_and_scale",
+    "fuse": "utils.measure.fuse",
 }
 
 

@@ -28,6 +28,7 @@ STUDIES = {
     "two_ceilings": "utils.measure.two_ceilings",
     "batch_and_scale": "utils.measure.batch_and_scale",
     "fuse": "utils.measure.fuse",
+    "reach_the_roof": "utils.measure.reach_the_roof",
 }
 
 

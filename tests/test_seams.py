@@ -131,3 +131,11 @@ def test_a_graph_backend_says_what_torch_lost(monkeypatch):
     monkeypatch.setitem(sys.modules, "functorch.compile", None)
     with pytest.raises(RuntimeError, match="no backend"):
         seams.graph_backend([], lambda module: None)
+
+
+def test_generated_code_is_known_by_name_and_missed_in_words(monkeypatch):
+    assert seams.has_generated_code()
+    monkeypatch.setitem(sys.modules, "torch._inductor.utils", None)
+    assert not seams.has_generated_code()
+    with pytest.raises(RuntimeError, match="no longer shows"):
+        seams.generated_code(None)

@@ -32,8 +32,8 @@ def launch(form: Form, data: Data, tuning: Tuning | None = None) -> Callable[[],
     no CUDA device."""
     if not data.x.is_cuda:
         raise MeasurementError("no CUDA device here, so a kernel for one cannot run: the recordings hold a GPU's numbers")
-    tuning = tuning or Tuning()
-    vector = _vector(tuning.vector, data)
+    tuning = tuning or Tuning(vector=8 if form.flat else 4)
+    vector = _vector(tuning.vector, data, data.x.numel() if form.flat else data.cols)
     kernel = compiled(
         *cuda_text.source(form, data.dtype, vector=vector, threads=tuning.threads, batch=tuning.batch, cache=tuning.cache)
     )
@@ -43,7 +43,8 @@ def launch(form: Form, data: Data, tuning: Tuning | None = None) -> Callable[[],
     seed = (_signed(data.seed & 0xFFFFFFFF), _signed(data.seed >> 32 & 0xFFFFFFFF))
     limit, by = _signed(bound(form.draw)), scale(form.draw)
     if form.flat:
-        block, grid = 256, (-(-rows * cols // 256), 1, 1)
+        block = tuning.threads
+        grid = (-(-rows * cols // (vector * block)), 1, 1)
     else:
         groups = -(-rows // cuda_text.rows_of(form))
         block = tuning.threads
@@ -52,12 +53,12 @@ def launch(form: Form, data: Data, tuning: Tuning | None = None) -> Callable[[],
     return lambda: kernel(grid=grid, block=(block, 1, 1), args=arguments)
 
 
-def _vector(most: int, data: Data) -> int:
-    """The widest load that every row and every buffer allows, in elements."""
+def _vector(most: int, data: Data, whole: int) -> int:
+    """The widest load that every buffer allows and that divides `whole`, in elements."""
     item = data.x.element_size()
     vector = min(most, 16 // item)
     places = [t.data_ptr() for t in (data.x, data.bias, data.residual, data.out)]
-    while vector > 1 and (data.cols % vector or any(place % (vector * item) for place in places)):
+    while vector > 1 and (whole % vector or any(place % (vector * item) for place in places)):
         vector //= 2
     return vector
 

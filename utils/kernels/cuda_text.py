@@ -125,33 +125,42 @@ __device__ __forceinline__ uint4 philox(u64 n, u64 seed) {
 """
 
 _FLAT = r"""
-// The first try: one element a thread.
+// The first try: V elements a thread, and each by itself its column, its erf and its call of the generator.
 extern "C" __global__ void NAME(const Item* x, const Item* bias, const Item* residual, Item* out, int rows, int columns,
                                 u32 seed_low, u32 seed_high, u32, double p, double by) {
   const i64 cols = columns, n = rows * cols;
   const u64 seed = seed_low | (u64)seed_high << 32;
   const float scale = by;
-  const i64 o = (i64)blockIdx.x * blockDim.x + threadIdx.x;
-  if (o >= n) return;
-  float y[1] = {widen(x[o])};
+  const i64 first = ((i64)blockIdx.x * blockDim.x + threadIdx.x) * V;
+  if (first >= n) return;
+  const Piece xs = fetch(x + first);
+#if RESIDUAL
+  const Piece rs = fetch(residual + first);
+#endif
+  float y[V];
+  #pragma unroll
+  for (int i = 0; i < V; ++i) {
+    const i64 o = first + i;
+    y[i] = widen(xs.item[i]);
 #if BIAS == 1
-  y[0] += widen(bias[o % cols]);
+    y[i] += widen(bias[o % cols]);
 #elif BIAS == 2
-  y[0] += widen(bias[o & (cols - 1)]);
+    y[i] += widen(bias[o & (cols - 1)]);
 #endif
 #if GELU == 1
-  y[0] = erf_gelu(y[0]);
+    y[i] = erf_gelu(y[i]);
 #elif GELU == 2
-  y[0] = cheap_gelu(y[0]);
+    y[i] = cheap_gelu(y[i]);
 #endif
 #if DRAW == 1
-  const int word = (int)philox(o, seed).x;
-  y[0] = (word < 0 ? ~word : word) * 4.6566127342e-10f > (float)p ? y[0] * scale : 0.0f;
+    const int word = (int)philox(o, seed).x;
+    y[i] = (word < 0 ? ~word : word) * 4.6566127342e-10f > (float)p ? y[i] * scale : 0.0f;
 #endif
 #if RESIDUAL
-  y[0] += widen(residual[o]);
+    y[i] += widen(rs.item[i]);
 #endif
-  put(out + o, y);
+  }
+  put(out + first, y);
 }
 """
 
@@ -248,7 +257,7 @@ def source(
     macros = {
         "NAME": name,
         "DTYPE": TYPES[dtype],
-        "V": 1 if form.flat else vector,
+        "V": vector,
         "ROWS": rows,
         "BATCH": min(batch, rows),
         "THREADS": threads,

@@ -215,6 +215,12 @@ def test_tensors_that_the_lab_cannot_take_are_refused_in_words(monkeypatch):
         Memory().region(torch.randn(100), "out")
 
 
+@pytest.mark.parametrize("make", [torch.empty, torch.zeros, torch.ones])
+def test_a_result_on_the_wrong_device_is_said_before_it_fills_the_memory(make):
+    with pytest.raises(KernelFailed, match="device=x.device"):
+        watch(lambda kernel, x, y: make(x.shape, dtype=x.dtype), TRITON, x=far([2**34]), y=far([2**34]))
+
+
 # ------------------------------------------------------------------------------------------------ evidence
 
 

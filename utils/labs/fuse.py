@@ -27,6 +27,8 @@ NO_WORK = {
     *("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "view", "_unsafe_view", "as_strided", "expand"),
     *("detach", "alias", "t", "transpose", "permute", "select", "slice", "unsqueeze", "squeeze", "_reshape_alias", "unfold"),
 }
+GET = "on Linux x86-64, pip install triton gets it; for macOS and Windows there is none"
+FACTORIES = {"empty", "empty_strided", "zeros", "ones", "full", "rand", "randn", "arange"}  # ops that are told a device
 try:
     import triton.language as tl
 except Exception:  # not installed, or broken: `forms()` says so
@@ -86,10 +88,10 @@ def forms() -> str:
         other = f"cannot be built here ({cpp})" if cpp else "would run as well"
         return f"Kernels run here in Triton's interpreter, on the CPU. The C++ form {other}."
     if not cpp:
-        return f"{triton}. Write the C++ form of each kernel: the same tests, the same points."
+        return f"{triton}; {GET}. Or write the C++ form of each kernel: the same tests, the same points."
     return (
         f"{triton}, and there is no C++ compiler ({cpp}). Exercises 1 and 2 and the written answer need neither: 14 points. For "
-        "the other 29, install one of the two, or open the lab on Colab, where Triton is there."
+        f"the other 29, install one of the two ({GET}), or open the lab on Colab, where Triton is there."
     )
 
 
@@ -166,9 +168,14 @@ def watch(host: Callable, form: tuple[Jit, Callable[[], str]], **tensors: torch.
         memory.region(tensor, name)
     before = {name: _bits(tensor) for name, tensor in tensors.items()}
 
+    not_there = any(tensor.device.type == "meta" for tensor in tensors.values())
+
     def each(op, run, args, kwargs):
-        if not launcher.busy and op.removeprefix("aten::").partition(".")[0] not in NO_WORK:
-            ops[op.removeprefix("aten::").partition(".")[0]] += 1
+        name = op.removeprefix("aten::").partition(".")[0]
+        if not launcher.busy and not_there and name in FACTORIES and torch.device(kwargs.get("device") or "cpu").type != "meta":
+            raise KernelFailed("a tensor is made on the CPU, and x is elsewhere: make it on x's device (device=x.device)")
+        if not launcher.busy and name not in NO_WORK:
+            ops[name] += 1
         return run()
 
     with torch.no_grad(), seams.watching_calls(each):

@@ -4,7 +4,7 @@ TRITON_INTERPRET=1 has to stand before `import triton`, and then holds for the w
 plain function is given to the interpreter's own class, whatever the process imported before, and Triton's jit functions that it
 calls (tl.sigmoid, tl.cdiv) are interpreted for as long as it runs.
 
-Private Triton API, triton 3.6 to 3.8: triton.runtime.interpreter (InterpretedFunction, interpreter_builder, TensorHandle,
+Private Triton API, triton 3.6 to 3.9: triton.runtime.interpreter (InterpretedFunction, interpreter_builder, TensorHandle,
 _get_np_dtype, _patch_lang) and the __call__ of JITFunction. Probe: `missing()`. Fallback: the C++ form of the lab.
 """
 

@@ -61,12 +61,13 @@ def tails(device: str = "cuda", progress: Progress | None = None, *, quick: bool
         "race": race,
         "rows": rows,
         "missing": missing,
-        "numbers": _numbers({row["name"]: row["ns"] for row in rows}, add, nbytes, units),
+        "numbers": numbers_of({row["name"]: row["ns"] for row in rows}, add, nbytes, units),
         "notes": [f"kernels by {by}", *race.notes, *(f"{name} not measured: {why}" for name, why in missing.items())],
     }
 
 
-def _numbers(ns: Mapping[str, float], add: float, nbytes: int, units: Mapping[str, float]) -> dict[str, float]:
+def numbers_of(ns: Mapping[str, float], add: float, nbytes: int, units: Mapping[str, float]) -> dict[str, float]:
+    """The "numbers" of `tails` from the times by name, the plain add's, the bytes of a tail and the units' rates."""
     finished = rungs()[-1].name
     gbps = nbytes / add
     numbers = {"add": add, "gbps": gbps}
@@ -114,8 +115,8 @@ def _arms(buffers: Data, progress: Progress | None) -> tuple[dict[str, Callable]
             missing[name] = str(error)[:200]
         if progress is not None:
             progress((at + 1) / len(wanted), name)
-    if not any(kind != "peer" for kind in kinds.values()):
-        raise MeasurementError(next(iter(missing.values()), "no kernel ran"))
+    if FIRST in missing:  # all else is said beside it
+        raise MeasurementError(f"the first try did not run: {missing[FIRST]}")
     return arms, kinds, missing, by
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from utils.kernels import forms, philox, randomness
+from tests.conftest import require
+from utils.kernels import cpu_door, forms, philox, randomness
 
 DRAWS = ("rand", "one", "four", "eight")
 SIZE, SEED = (1024, 1024), 2026
@@ -44,6 +45,13 @@ def test_the_fast_one_gives_the_same_words():
     for n, seed in zip(counters.tolist(), seeds.tolist(), strict=True):
         wanted = plain([n & 0xFFFFFFFF, n >> 32, 0, 0], [seed & 0xFFFFFFFF, seed >> 32])
         assert philox.words([n], seed)[:, 0].tolist() == wanted
+
+
+@pytest.mark.parametrize("first", [0, 123_456, 2**32 - 3, 2**32 - 1, 2**32, 2**63 + 2**32 - 2])
+def test_the_cpp_generator_gives_the_same_words_also_where_a_counter_outgrows_32_bits(first):
+    require("compiler")
+    got = cpu_door.words(first, (9 << 32) + 77)
+    assert np.array_equal(got, philox.words(np.uint64(first) + np.arange(got.shape[1], dtype=np.uint64), (9 << 32) + 77))
 
 
 def test_threshold_probability_and_scale_are_exactly_consistent():

@@ -48,9 +48,13 @@ class Job(ctypes.Structure):
 
 @cache
 def _run() -> Callable:
+    return _function("tail_run", ctypes.c_double, _POINTER, _INT64)
+
+
+def _function(name: str, result, *arguments) -> Callable:
     try:
         build_probe("cpu", only=(UNIT,))
-        return Probe((UNIT,)).function(UNIT.source, "tail_run", ctypes.c_double, (_POINTER, _INT64))
+        return Probe((UNIT,)).function(UNIT.source, name, result, arguments)
     except ProbeError as error:
         raise MeasurementError(f"the C++ chain could not be built here: {error}") from None
 
@@ -62,6 +66,16 @@ def why_not() -> str:
     except MeasurementError as error:
         return str(error)
     return ""
+
+
+def words(first: int, seed: int):
+    """The chain's own words for some counters from `first` on, [4, some] of uint32: what `philox.words` must give as well."""
+    import numpy as np
+
+    out = (ctypes.c_uint32 * 64)()
+    function = _function("tail_words", ctypes.c_int, ctypes.c_uint64, ctypes.c_uint64, _POINTER)
+    lanes = function(first, seed, ctypes.addressof(out))
+    return np.array(out[: 4 * lanes], dtype=np.uint32).reshape(4, lanes)
 
 
 @dataclass(frozen=True)

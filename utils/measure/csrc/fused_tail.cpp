@@ -128,10 +128,21 @@ Walk walk_of(const Job& job) {
   return narrow::walk_of(job);
 }
 
+int words_of(uint64_t first, uint64_t seed, uint32_t* out) {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f")) return widest::words_of(first, seed, out);
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return wide::words_of(first, seed, out);
+#endif
+  return narrow::words_of(first, seed, out);
+}
+
 using Clock = std::chrono::steady_clock;
 } // namespace
 
 extern "C" {
+// The generator's words for the counters from `first` on, 64 of them at most, in four rows; how many counters that were.
+int tail_words(uint64_t first, uint64_t seed, uint32_t* out) { return words_of(first, seed, out); }
+
 // Seconds of `times` passes of the job, from the threads' common start to the last one's end; -1 for a job that cannot be run.
 double tail_run(const Job* given, int64_t times) {
   Job job = *given;

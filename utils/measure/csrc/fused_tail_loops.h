@@ -71,11 +71,11 @@ ALWAYS void product(Words a, uint32_t m, Words& high, Words& low) {
 
 // Four words of Philox4x32-10 for the counters first, first + 1, …, one a lane.
 inline void philox(uint64_t first, uint64_t seed, Words (&w)[4]) {
-  Words c0, c1;
-  for (int i = 0; i < LANES; ++i) {
-    c0[i] = (uint32_t)(first + i);
-    c1[i] = (uint32_t)((first + i) >> 32);
-  }
+  const Words low = Words{} + (uint32_t)first;
+  Words lane;
+  for (int i = 0; i < LANES; ++i) lane[i] = i;
+  Words c0 = low + lane;
+  Words c1 = (uint32_t)(first >> 32) - (Words)(c0 < low); // a lane that wrapped around compares as -1
   Words c2 = {}, c3 = {}, ah, al, bh, bl;
   uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
   for (int round = 0; round < 10; ++round) {
@@ -147,6 +147,14 @@ inline void line(const Job& job, const Constants& is, int64_t row, int64_t c, co
     values<BIAS, GELU, DROP, RESIDUAL, false>(job, is, some[0], some[1], some[2], some[3], w, j);
     std::memcpy(job.out + at, some[3], left * sizeof(float));
   }
+}
+
+// The words of as many counters as a vector has lanes, word by word; how many that is.
+int words_of(uint64_t first, uint64_t seed, uint32_t* out) {
+  Words w[4];
+  philox(first, seed, w);
+  std::memcpy(out, w, sizeof w);
+  return LANES;
 }
 
 template <bool BIAS, bool GELU, bool DROP, bool RESIDUAL, bool STREAMING>

@@ -170,6 +170,16 @@ def test_cpp_is_kept_inside_and_told():
 
 
 @needs_compiler
+@pytest.mark.parametrize("before", ["", 'extern "C" '])
+def test_cpp_may_have_functions_of_its_own(before):
+    source = f"static float twice(float v) {{ return v + v; }}\n{before}" + add_cpp().strip().replace(
+        "x.load(i) +", "twice(x.load(i)) +"
+    )
+    got = seen(form=(unwritten, lambda: source))
+    assert differs(got.out, 2 * numbers_like(1, 150).double() + numbers_like(2, 150).double()) == ""
+
+
+@needs_compiler
 @pytest.mark.parametrize(
     ("source", "said"),
     [

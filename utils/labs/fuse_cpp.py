@@ -46,12 +46,12 @@ struct Tensor {
   }
 };
 #if defined(_WIN32)
-extern "C" __declspec(dllexport) void program(
+#define EXPORTED extern "C" __declspec(dllexport)
 #else
-extern "C" void program(
+#define EXPORTED extern "C"
 #endif
 """
-SIGNATURE = re.compile(r"\bvoid\s+program\s*\(([^)]*)\)")
+SIGNATURE = re.compile(r"(?:\bextern\s+\"C\"\s+)?\bvoid\s+program\s*\(([^)]*)\)")
 
 
 class NotBuilt(RuntimeError):
@@ -145,7 +145,7 @@ def parameters(source: str) -> list[tuple[str, str]]:
 @lru_cache(maxsize=64)
 def _built(source: str):
     """The compiled function `program`; a library is kept in the course's cache under a hash of its source."""
-    whole = HEADER + SIGNATURE.sub(lambda found: found[1] + ")", source, count=1)
+    whole = HEADER + SIGNATURE.sub(lambda found: f"EXPORTED void program({found[1]})", source, count=1)
     return ctypes.CDLL(str(_library(whole))).program
 
 

@@ -21,8 +21,10 @@ def against_compile(device: str = "cpu", progress: Progress | None = None, *, qu
 
     "rows": [{"who", "us", "gbps" (of the fused chain's bytes), "share" (of the add's time: add over this), "faults" (pages a
     call), "wrong"}], "race" (ns), "numbers": "by_hand_share", "compiled_share", "against" (compiled over by hand), "kernels"
-    (that torch.compile made of the chain), "kernel_lines", "wrong", "compile_s". "language", "kernel" (its text, cut). About 3 s quick
-    and a compilation, which torch keeps on disk. MeasurementError where torch.compile or our own kernel does not work.
+    (that torch.compile made of the chain), "kernel_lines", "wrong", "compile_s". "language", "kernel" (its text, cut).
+
+    About 3 s quick and a compilation, which torch keeps on disk. MeasurementError where torch.compile or our own kernel does not
+    work.
     """
     need(device, "torch.compile beside a kernel by hand")
     import torch

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from utils.show import theme
@@ -64,7 +65,8 @@ def lines(series: Mapping[str, Mapping[int, float]], x: str, title: str, label: 
             axes.axhline(1.0, color=theme.INK, linewidth=1.0)
         axes.set_xscale("log", base=2)
         axes.set_yscale("log")
-        axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        _ticks(axes, [value for points in series.values() for value in points.values()] + ([] if unit else [1.0]))
+        axes.xaxis.set_major_formatter(lambda value, _: _short(value))
         axes.set_xlabel(x)
         axes.set_ylabel(unit or "times as fast as op by op")
         axes.grid(color=theme.GRID, linewidth=0.6)
@@ -81,3 +83,23 @@ def lines(series: Mapping[str, Mapping[int, float]], x: str, title: str, label: 
     )
     table = Table(cells, {"n": x} | {name: name for name in series}, title, [label])
     return Picture(_drawn(paint, 3.2), f"Lines against {x}: {title}. {told}. {label}", table)
+
+
+def _short(n: float) -> str:
+    """A count on an axis: 512, 131 k, 8.4 M."""
+    for size, letter in ((1e6, "M"), (1e4, "k")):
+        if n >= size:
+            return f"{n / (1e6 if letter == 'M' else 1e3):.3g} {letter}"
+    return f"{n:,.0f}"
+
+
+def _ticks(axes, values: Sequence[float]) -> None:
+    """The logarithmic axis of these values, with 1, 2 and 5 of each decade written out."""
+    from matplotlib.ticker import FixedLocator, NullLocator
+
+    low, high = 0.8 * min(values), 1.25 * max(values)
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    axes.set_ylim(low, high)
+    axes.yaxis.set_major_locator(FixedLocator([m * 10.0**d for d in decades for m in (1, 2, 5) if low <= m * 10.0**d <= high]))
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:,g}")

@@ -133,7 +133,7 @@ IN_THE_INTERPRETER = {**LADDER, **{name: STEPS[name] for name in ("a + b", "with
 def test_the_triton_kernels_are_right_in_the_interpreter():
     requests = [
         interpreted.request(IN_THE_INTERPRETER, ((8, 128), (13, 100))),
-        interpreted.request({"gelu": GELU, "tail": BLOCK_TAIL}, ((24, 96),), "bf16"),
+        interpreted.request({"gelu": GELU, "tail": BLOCK_TAIL}, ((24, 96),), "bf16", seed=1),
         {"everywhere": True},
     ]
     four_bytes, two_bytes, everywhere = interpreted.ask(requests)

@@ -40,8 +40,9 @@ def philox(low, high, seed):
     c1 = high
     c2 = low * 0
     c3 = c2
-    k0 = (seed & 0xFFFFFFFF).to(tl.uint32)
-    k1 = ((seed >> 32) & 0xFFFFFFFF).to(tl.uint32)
+    wide = tl.to_tensor(seed).to(tl.uint64)  # a small seed comes in 32 bits, and 1 as a constant
+    k0 = (wide & 0xFFFFFFFF).to(tl.uint32)
+    k1 = (wide >> 32).to(tl.uint32)
     for _ in tl.static_range(10):
         a = c0.to(tl.uint64) * _ROUND_A
         b = c2.to(tl.uint64) * _ROUND_B

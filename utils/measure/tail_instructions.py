@@ -17,7 +17,7 @@ ARCH = 90
 FLOPS = {"FFMA": 2, "FADD": 1, "FMUL": 1, "MUFU": 1}  # of one instruction; MUFU: exp2, 1/x and the like
 ALONE = "dropout alone"
 FIRST = "first try"
-IN_LESSON = (FIRST, "without the draw", "with neither")
+IN_LESSON = (FIRST, "without the draw", "with neither", ALONE)
 
 
 def variants() -> dict[str, tuple[Form, object]]:
@@ -33,7 +33,7 @@ def instructions(device: str = "cpu", progress: Progress | None = None, *, quick
     "rows": [{"name", "total" (instructions an element), "kinds" (the same in groups), "flops" (an element), "bytes" (an element,
     the bias left out), "per_byte", "flops_per_byte"}], "triton" (its version), "arch"; "numbers": "first", "finished",
     "first_per_byte", "flops_per_byte" (of the first try), "draw" and "erf" (instructions that go with them), where counted. The
-    first try alone and two variants when quick, about 10 s. MeasurementError, in words, without Triton.
+    first try and three variants alone when quick, about 10 s. MeasurementError, in words, without Triton.
     """
     wanted = {name: it for name, it in variants().items() if not quick or name in IN_LESSON}
     rows, version = [], ""

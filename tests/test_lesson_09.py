@@ -7,7 +7,7 @@ planted fault is this module with a piece of its logic broken. Those of the meas
 from __future__ import annotations
 
 import random
-from functools import partial
+import re
 
 import pytest
 import torch
@@ -16,6 +16,8 @@ from tests import fuses
 from tests.broken import broken
 from tests.factories import make_race
 from tests.fuses import HERE, THERE, both
+from tests.lesson_pages import code_cells, notebook
+from tools.lint_notebooks import COMPARED
 from utils.kernels import cpu_door, interpreted, triton_door
 from utils.kernels.forms import ADD, STEPS, Form
 from utils.measure import fuse, fuse_arms, fuse_output, fuse_peer, fuse_sizes, fuse_steps
@@ -56,8 +58,9 @@ def check_paper(m) -> None:
 def check_steps(m) -> None:
     said = str(m.eight(both(fuses.steps(off=1.3), fuses.steps("cuda", plain=None))))
     assert "7.4 times as fast as one by one; bytes predict 5.67" in said and "30 % more than saved bytes explain" in said
-    assert "With plain stores the same kernel is 6.1 times as fast. So the rest is in the stores" in said
+    assert "With plain stores the same kernel is 6.1 times as fast. So stores are part of it" in said
     assert said.index(HERE) < said.index("That is the prediction") < said.index(THERE)
+    assert "bytes predict 8.33, and 6.25 with plain stores" in said and said.count("With fetched lines") == 1
     assert "20 % less than the saved bytes promise" in str(m.eight(both(fuses.steps(off=0.8))))
     assert "storing past the caches does not pay here" in str(m.eight(both(fuses.steps(plain=0.7))))
     assert "makes no difference here" in str(m.eight(both(fuses.steps(plain=1.0))))
@@ -243,6 +246,12 @@ def test_what_is_counted_on_paper_is_judged_exactly():
         assert not expected.judge(metric, judged | {key: judged[key] * 0.9}).holds
 
 
+def test_each_check_of_the_notebook_has_a_fault_that_it_finds():
+    (cell,) = [c for c in code_cells(notebook(9)) if c.source.startswith(COMPARED)]
+    asked = set(re.findall(r'expect\("([\w.]+)"', cell.source))
+    assert asked == {metric for metric, _, _ in UNSOUND.values()} | {"fuse.paper_two", "fuse.paper_intensity"}
+
+
 # ------------------------------------------------------------------------------------------------ the study
 
 
@@ -318,12 +327,6 @@ def test_the_arm_op_by_op_is_right_and_a_chain_cut_short_is_caught(name):
     assert "not written" in fuse_arms.checked(form, lambda: None, given, ours=True)[0]
 
 
-def test_a_settled_arm_times_all_calls_but_the_first():
-    seen = []
-    arm = fuse_arms.settled([partial(seen.append, 0), partial(seen.append, 1)])
-    assert arm(3) > 0 and seen == [0, 1, 0, 1]
-
-
 def test_the_numbers_of_the_steps_are_ratios_of_their_own_race():
     ns = {f"{name}, {arm}": RNG.uniform(1e6, 9e6) for name in STEPS for arm in ("eager", "fused", "plain stores")}
     race = make_race(prices=ns)
@@ -350,9 +353,9 @@ def test_the_arm_by_hand_is_right_with_either_store(compiler):
     given = small_sets(1)[0]
     for form in (*STEPS.values(), Form(adds=4)):
         for streaming in (True, False):
-            call = fuse_arms.by_hand(form, given, threads=1, streaming=streaming)
+            call = fuse_arms.by_hand(form, given, streaming=streaming)
             assert fuse_arms.checked(form, call, given, ours=True)[0] == ""
-    cut_short = fuse_arms.by_hand(STEPS["two ops"], given, threads=1)
+    cut_short = fuse_arms.by_hand(STEPS["two ops"], given)
     assert fuse_arms.checked(STEPS["eight ops"], cut_short, given, ours=True)[0]
 
 

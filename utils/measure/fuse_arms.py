@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from functools import partial
-from itertools import cycle, islice
 
 from utils.kernels import cpu_door, data, on_gpu, peer
 from utils.kernels.data import Data
 from utils.kernels.forms import Form
 from utils.measure import malloc
 from utils.measure.device_clock import MeasurementError
-from utils.measure.either_clock import Progress, filled, free_bytes, race
+from utils.measure.either_clock import filled, free_bytes
 from utils.measure.gemm_peak import torch_dtype
 from utils.measure.placed_ops import usual_dtype
-from utils.measure.stopwatch import Arm
-from utils.model.readings import Race
 
 # rows x columns of one activation: 16 MiB of fp32 on a CPU, 256 MiB of two-byte numbers on a GPU, both far beyond the caches
 ROWS, COLS = {"cpu": 1024, "cuda": 32_768}, 4096
@@ -40,11 +36,13 @@ def buffers(device: str, *, sets: int | None = None, rows: int | None = None, co
     return [Data(x[i], bias, residual[i], out[i]) for i in range(sets)]
 
 
-def by_hand(form: Form, given: Data, *, threads: int = 0, streaming: bool = True) -> Callable[[], object]:
-    """The form as the course's own kernel: C++ on a CPU, Triton or CUDA C++ on a GPU. MeasurementError, in words, without it."""
+def by_hand(form: Form, given: Data, *, streaming: bool = True) -> Callable[[], object]:
+    """The form as the course's own kernel: C++ on a CPU, on as many threads as torch has now; Triton or CUDA C++ on a GPU.
+
+    MeasurementError, in words, without it."""
     if given.x.is_cuda:
         return on_gpu.fused(form, given)
-    return partial(cpu_door.launch(form, given, streaming=streaming, threads=threads), 1)
+    return partial(cpu_door.launch(form, given, streaming=streaming), 1)
 
 
 def whose(device: str) -> str:
@@ -72,47 +70,17 @@ def wait(device: str) -> None:
 
 
 def checked(form: Form, call: Callable, given: Data, *, ours: bool) -> tuple[str, int]:
-    """(what is wrong with what the call leaves in the output, or ""; the page faults of a second call)."""
+    """(what is wrong with what the call leaves in the output, or ""; the page faults of a later call)."""
     device = "cuda" if given.x.is_cuda else "cpu"
     data.poison(given)
     call()
     wait(device)
     said = data.wrong(form, given) if ours else data.wrong_eager(form, given, given.out)
+    call()  # malloc has what this arm needs from here on
     before = malloc.page_faults()
     call()
     wait(device)
     return said, malloc.page_faults() - before
-
-
-def timed(
-    device: str,
-    arms: Mapping[str, Sequence[Callable]],
-    *,
-    control: str,
-    blocks: int = 12,
-    at_most_s: float = 4.0,
-    progress: Progress | None = None,
-) -> Race:
-    """The race of arms whose calls take turns on their sets: a GPU's own clock, or the caller's on a CPU."""
-    if device == "cuda":
-        return race(device, arms, control=control, blocks=blocks, at_most_s=at_most_s, progress=progress)
-    own = {name: settled(calls) for name, calls in arms.items()}
-    return race(device, {}, arms=own, control=control, blocks=blocks, at_most_s=at_most_s, progress=progress)
-
-
-def settled(calls: Sequence[Callable]) -> Arm:
-    """The calls in turn, after one outside the clock: the threads of another arm's pool go on spinning for some milliseconds
-    after their work, on the cores that this arm's threads need."""
-    turns = cycle(calls)
-
-    def arm(n: int) -> float:
-        next(turns)()
-        start = time.perf_counter_ns()
-        for call in islice(turns, n):
-            call()
-        return (time.perf_counter_ns() - start) * 1e-9
-
-    return arm
 
 
 def pinned(device: str) -> list[str]:

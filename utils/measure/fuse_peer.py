@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 
 from utils.kernels import peer
 from utils.kernels.forms import ADD, STEPS, Form
 from utils.measure.device_clock import MeasurementError
-from utils.measure.either_clock import Progress, need, threads, within
-from utils.measure.fuse_arms import COLS, ROWS, buffers, by_hand, checked, each, eager, pinned, timed, whose
+from utils.measure.either_clock import Progress, need, one_thread, race, within
+from utils.measure.fuse_arms import COLS, ROWS, buffers, by_hand, checked, each, eager, pinned, whose
 from utils.measure.placed_ops import usual_dtype
 
 FORM = STEPS["with bias"]
@@ -30,23 +31,29 @@ def against_compile(device: str = "cpu", progress: Progress | None = None, *, qu
     import torch
 
     notes = pinned(device)
-    sets = buffers(device, sets=2 if device == "cpu" else 1)
-    if progress:
-        progress(0.05, "torch.compile writes a kernel")
-    start = time.monotonic()
-    written = peer.source(FORM, sets[0])
-    compile_s = time.monotonic() - start
-    arms = {TORCH_ADD: eager(ADD, sets), EAGER: eager(FORM, sets), HAND: each(lambda one: by_hand(FORM, one), sets)}
-    with torch.no_grad():
-        arms[COMPILED] = each(_compiled(FORM), sets)
-        said = {
-            name: checked(ADD if name == TORCH_ADD else FORM, calls[0], sets[0], ours=name == HAND)
-            for name, calls in arms.items()
+    with one_thread(device) as alone, torch.no_grad():
+        sets = buffers(device)
+        if progress:
+            progress(0.05, "torch.compile writes a kernel")
+        start = time.monotonic()
+        written = peer.source(FORM, sets[0])
+        compile_s = time.monotonic() - start
+        arms = {
+            TORCH_ADD: eager(ADD, sets),
+            EAGER: eager(FORM, sets),
+            HAND: each(partial(by_hand, FORM), sets),
+            COMPILED: each(_compiled(FORM), sets),
         }
-        found = timed(
-            device, arms, control=TORCH_ADD, blocks=10 if quick else 40, at_most_s=3.0 if quick else 12.0,
+        forms = dict.fromkeys(arms, FORM) | {TORCH_ADD: ADD}
+        said = {name: checked(forms[name], calls[0], sets[0], ours=name == HAND) for name, calls in arms.items()}
+        found = race(
+            device,
+            arms,
+            control=TORCH_ADD,
+            blocks=10 if quick else 40,
+            at_most_s=3.0 if quick else 12.0,
             progress=within(progress, 0.5, 0.5),
-        )  # fmt: skip
+        )
     moved = FORM.nbytes(ROWS[device], COLS, usual_dtype(device))
     add = found[TORCH_ADD].ns
     rows = [
@@ -73,7 +80,7 @@ def against_compile(device: str = "cpu", progress: Progress | None = None, *, qu
         "aa_error": found.aa_error,
         "error": found.error,
     }
-    notes += [f"by hand in {whose(device)}", f"{threads()} threads"] if device == "cpu" else [f"by hand in {whose(device)}"]
+    notes += [alone, f"by hand in {whose(device)}"]
     kept = "\n".join(lines[:LONGEST] + ([f"… {len(lines) - LONGEST} lines more"] if len(lines) > LONGEST else []))
     return {"device": device, "by": whose(device), "language": written["language"], "kernel": kept, "rows": rows, "race": found,
             "numbers": numbers, "notes": notes + wrong}  # fmt: skip

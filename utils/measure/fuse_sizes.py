@@ -76,7 +76,7 @@ def _by_hand(sets: Mapping[int, Data]) -> tuple[dict[str, Callable], list[str]]:
     for n, given in sets.items():
         for what, form in (("add", ADD), ("chain", EIGHT)):
             calls[f"{what}_eager {n}"] = peer.eager(form, given)
-            calls[f"{what}_hand {n}"] = by_hand(form, given, threads=1)
+            calls[f"{what}_hand {n}"] = by_hand(form, given)
             if said := checked(form, calls[f"{what}_hand {n}"], given, ours=True)[0]:
                 wrong.append(f"{what} by hand at {n:,}: {said}")
     return calls, wrong

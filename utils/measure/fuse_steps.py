@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from utils.kernels.forms import ADD, STEPS, Form
-from utils.measure.either_clock import Progress, need, threads
-from utils.measure.fuse_arms import COLS, ROWS, buffers, by_hand, checked, each, eager, pinned, timed, whose
+from collections.abc import Callable
+from functools import partial
+
+from utils.kernels.data import Data
+from utils.kernels.forms import ADD, SHIFT, STEPS, Form
+from utils.measure.either_clock import Progress, need, one_thread, race, within
+from utils.measure.fuse_arms import COLS, ROWS, buffers, by_hand, checked, each, eager, pinned, whose
 from utils.measure.placed_ops import usual_dtype
 from utils.model.readings import Race
 from utils.model.step_model import BYTES
@@ -28,28 +32,39 @@ def steps(device: str = "cpu", progress: Progress | None = None, *, quick: bool 
     """
     need(device, "fused chains")
     notes = pinned(device)
-    sets = buffers(device)
-    arms, said = {}, {}
-    for at, (name, form) in enumerate(STEPS.items()):
-        if progress:
-            progress(0.4 * at / len(STEPS), f"compiling and checking {name}")
-        arms[f"{name}, eager"] = eager(form, sets)
-        arms[f"{name}, fused"] = each(lambda one, form=form: by_hand(form, one), sets)
-        if device == "cpu":
-            arms[f"{name}, {PLAIN}"] = each(lambda one, form=form: by_hand(form, one, streaming=False), sets)
-        said |= {arm: checked(form, calls[0], sets[0], ours=not arm.endswith("eager")) for arm, calls in arms.items()
-                 if arm.startswith(f"{name}, ")}  # fmt: skip
-    found = timed(
-        device, arms, control="a + b, eager", blocks=8 if quick else 30, at_most_s=4.0 if quick else 15.0,
-        progress=None if progress is None else lambda done, text: progress(0.4 + 0.6 * done, text),
-    )  # fmt: skip
+    with one_thread(device) as alone:
+        arms, said = _arms(device, within(progress, 0, 0.4))
+        found = race(
+            device,
+            arms,
+            control="a + b, eager",
+            blocks=8 if quick else 30,
+            at_most_s=4.0 if quick else 15.0,
+            progress=within(progress, 0.4, 0.6),
+        )
     rows = [_row(device, name, form, found, said) for name, form in STEPS.items()]
     by = whose(device)
-    notes += [f"{ROWS[device]:,} x {COLS:,} {usual_dtype(device)}", f"fused by hand in {by}"]
-    notes += [f"{threads()} threads"] if device == "cpu" else []
+    notes += [f"{ROWS[device]:,} x {COLS:,} {usual_dtype(device)}", alone, f"fused by hand in {by}"]
     wrong = [f"{arm}: {words}" for arm, (words, _) in said.items() if words]
     numbers = _numbers(rows, found) | {"wrong": float(len(wrong))}
     return {"device": device, "by": by, "rows": rows, "race": found, "numbers": numbers, "notes": notes + wrong}
+
+
+def _arms(device: str, progress: Progress | None) -> tuple[dict[str, list[Callable]], dict[str, tuple[str, int]]]:
+    """The arms by name, their calls taking turns on their buffers; and of each what is wrong and its page faults."""
+    sets = buffers(device)
+    arms: dict[str, list[Callable]] = {}
+    said = {}
+    for at, (name, form) in enumerate(STEPS.items()):
+        if progress:
+            progress(at / len(STEPS), f"compiling and checking {name}")
+        made = {"eager": eager(form, sets), "fused": each(partial(by_hand, form), sets)}
+        if device == "cpu":
+            made[PLAIN] = each(partial(by_hand, form, streaming=False), sets)
+        for arm, calls in made.items():
+            arms[f"{name}, {arm}"] = calls
+            said[f"{name}, {arm}"] = checked(form, calls[0], sets[0], ours=arm != "eager")
+    return arms, said
 
 
 def _row(device: str, name: str, form: Form, found: Race, said: dict[str, tuple[str, int]]) -> dict:
@@ -93,23 +108,28 @@ def chain(device: str = "cpu", progress: Progress | None = None, *, quick: bool 
     """
     need(device, "a longer chain")
     notes = pinned(device)
-    sets = buffers(device)
-    given = sets[0]
-    dtype = usual_dtype(device)
     tried = (QUICK_ADDS if quick else ADDS)[device]
-    arms, wrong = {}, []
-    for at, k in enumerate(tried):
-        if progress:
-            progress(0.4 * at / len(tried), f"compiling {k} adds")
-        form = Form(adds=k)
-        arms[f"fused {k}"] = each(lambda one, form=form: by_hand(form, one), sets)
-        if k <= SPELLED:
-            arms[f"eager {k}"] = eager(form, sets)
-        wrong += [f"{k} adds: {words}" for words in [checked(form, arms[f"fused {k}"][0], given, ours=True)[0]] if words]
-    found = timed(
-        device, arms, control="fused 1", blocks=8 if quick else 25, at_most_s=3.0 if quick else 10.0,
-        progress=None if progress is None else lambda done, text: progress(0.4 + 0.6 * done, text),
-    )  # fmt: skip
+    dtype = usual_dtype(device)
+    with one_thread(device) as alone:
+        sets = buffers(device)
+        arms, wrong = {}, []
+        for at, k in enumerate(tried):
+            if progress:
+                progress(0.4 * at / len(tried), f"compiling {k} adds")
+            form = Form(adds=k)
+            arms[f"fused {k}"] = each(partial(by_hand, form), sets)
+            if k <= SPELLED:
+                arms[f"eager {k}"] = each(partial(_one_by_one, k), sets)
+            if said := checked(form, arms[f"fused {k}"][0], sets[0], ours=True)[0]:
+                wrong.append(f"{k} adds: {said}")
+        found = race(
+            device,
+            arms,
+            control="fused 1",
+            blocks=8 if quick else 25,
+            at_most_s=3.0 if quick else 10.0,
+            progress=within(progress, 0.4, 0.6),
+        )
     one = found["fused 1"].ns
     rows = [
         {
@@ -136,4 +156,17 @@ def chain(device: str = "cpu", progress: Progress | None = None, *, quick: bool 
         "wrong": float(len(wrong)),
         "aa_error": found.aa_error,
     }
-    return {"device": device, "by": whose(device), "rows": rows, "numbers": numbers, "notes": notes + wrong}
+    return {"device": device, "by": whose(device), "rows": rows, "numbers": numbers, "notes": [*notes, alone, dtype, *wrong]}
+
+
+def _one_by_one(adds: int, given: Data) -> Callable[[], None]:
+    """That many adds as torch spells them, the last one into the output that is there."""
+    import torch
+
+    def call():
+        y = given.x
+        for _ in range(adds - 1):
+            y = y + SHIFT
+        torch.add(y, SHIFT, out=given.out)
+
+    return call

@@ -242,14 +242,48 @@ def ablations(tails: Both, counts: Both) -> tuple[str | None, Sentence]:
     return option(tails, kind, ABLATION_ANSWERS), told(tails, "the tail taken apart", say)
 
 
-def ablation_figures(tails: Both, counts: Both) -> list[Picture]:
-    """Every ablation beside the floors of its bytes and of its instructions."""
-    return _figures(tails, counts, tuple(ABLATIONS), "The first try, taken apart")
+def apart_views(tails: Both, counts: Both) -> list[Picture | Table]:
+    """Every ablation beside the floors of its bytes and of its instructions; where no time is known, the floors alone."""
+    return _views(tails, counts, tuple(ABLATIONS), "The first try, taken apart")
 
 
-def ladder_figures(tails: Both, counts: Both) -> list[Picture]:
-    """Every rung beside the floors of its bytes and of its instructions."""
-    return _figures(tails, counts, RUNGS, "Back to the roof, one change at a time")
+def back_views(tails: Both, counts: Both) -> list[Picture | Table]:
+    """Every rung beside the floors of its bytes and of its instructions; where no time is known, the floors alone."""
+    return _views(tails, counts, RUNGS, "Back to the roof, one change at a time")
+
+
+def _views(tails: Both, counts: Both, names: tuple[str, ...], title: str) -> list[Picture | Table]:
+    return _figures(tails, counts, names, title) or _floors(tails, counts, names, title)
+
+
+def _floors(tails: Both, counts: Both, names: tuple[str, ...], title: str) -> list[Table]:
+    """What a count and two rates say of each variant: how long its instructions take to issue, and its bytes to move."""
+    known, label = rates(tails)
+    found = {row["name"]: (row, one.label) for one in (counts.there, counts.here) if one.value for row in one.value["rows"]}
+    wanted = [(name, *found[name]) for name in names if name in found]
+    if not known or not wanted:
+        return []
+    rows = []
+    for name, row, _ in wanted:
+        issue, memory = floor_ns(row["total"], known["issue"]), row["bytes"] * ELEMENTS / known["gbps"]
+        rows.append(
+            {"name": TITLES.get(name, name), "instructions": significant(row["total"]), "issue": _us(issue)}
+            | {"bytes": _us(memory), "longer": "issue" if issue > memory else "memory"}
+        )
+    columns = {
+        "name": "variant",
+        "instructions": "instructions an element",
+        "issue": "issuing them",
+        "bytes": "its bytes",
+        "longer": "longer floor",
+    }
+    whose = dict.fromkeys(label for _, _, label in wanted)
+    return [Table(rows, columns, f"{title}: floors, nothing timed", [f"rates: {label}", *(f"counts: {one}" for one in whose)])]
+
+
+def counted_on() -> str:
+    """The device whose recording has instructions counted: a count is the same on every machine that has the compiler."""
+    return "cuda" if recorded(STUDY, "instructions").value is not None else "cpu"
 
 
 def _figures(tails: Both, counts: Both, names: tuple[str, ...], title: str) -> list[Picture]:

@@ -60,7 +60,7 @@ def check_steps(m) -> None:
     assert "7.4 times as fast as one by one; bytes predict 5.67" in said and "30 % more than saved bytes explain" in said
     assert "With plain stores the same kernel is 6.1 times as fast. So stores are part of it" in said
     assert said.index(HERE) < said.index("That is the prediction") < said.index(THERE)
-    assert "bytes predict 8.33, and 6.25 with plain stores" in said and said.count("With fetched lines") == 1
+    assert "bytes predict 8.33, and with plain stores 6.25" in said and said.count("With fetched lines") == 1
     assert "20 % less than the saved bytes promise" in str(m.eight(both(fuses.steps(off=0.8))))
     assert "storing past the caches does not pay here" in str(m.eight(both(fuses.steps(plain=0.7))))
     assert "makes no difference here" in str(m.eight(both(fuses.steps(plain=1.0))))

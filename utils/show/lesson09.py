@@ -135,7 +135,8 @@ def eight(part: Both) -> Sentence:
         fetched = eager + STEPS["eight ops"].ops  # torch's ops store plainly: each fetches the lines of its result as well
         return (
             f"{words} With plain stores the same kernel is {times(plain)} as fast. {_stores(gain, plain)} With fetched lines "
-            f"counted as well, bytes predict {significant(fetched / fused)}, and {significant(fetched / (fused + 1))} with plain stores."
+            f"counted as well, bytes predict {significant(fetched / fused)}, and with plain stores "
+            f"{significant(fetched / (fused + 1))}."
         )
 
     return told(part, "the chain fused", say)

@@ -271,7 +271,7 @@ def test_gelus_over_every_bf16_and_what_each_is_worth():
     assert by["cheap, degree 3"]["ulp"] > 1 and by["tanh"]["ulp"] > 100, "the test tells a worse GELU"
     assert by["formula with erf"]["ulp"] > by["formula with erfc"]["ulp"], "1 + erf cancels, erfc does not"
     numbers = found["numbers"]
-    assert numbers["caught"] == numbers["ways"] == 4 and numbers["scale_times_kept"] == pytest.approx(1, abs=1e-15)
+    assert numbers["caught"] == numbers["ways"] == 4 and numbers["scale_off_ppm"] < 1e-6
     assert numbers.get("kernel_agrees", 1.0) == 1.0
 
 

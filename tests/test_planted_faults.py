@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests import grads, launches, lookups, ridges
+from tests import grads, launches, lookups, ridges, tails
 from tests import traces as made_up
 from tests.conftest import REPO
 from tests.factories import WHERE, make_race, make_reading, make_receipt
@@ -26,7 +26,7 @@ from utils.measure.simulated import SimulatedDevice, VirtualClock
 from utils.model import recordings
 from utils.model.expected import ExpectationError, expect
 from utils.model.readings import Reading, Receipt
-from utils.show import instructions, lesson01, lesson03, lesson04, lesson06
+from utils.show import instructions, lesson01, lesson03, lesson04, lesson06, lesson10
 
 RNG = random.Random(3)
 
@@ -458,6 +458,37 @@ RIDGE_FAULTS = {
     "elementwise ops held against a ridge of integer work": ridges_with(census=ridges.census(below=0.2)),
     "a step that was not waited for": ridges_with(mfu=ridges.mfu(1.0)),
 }
+
+
+def roof_study(**wrong: dict) -> dict:
+    """What lesson 10 has measured when its checks run, on a sound GPU; `wrong` replaces parts of its study."""
+    parts = tails.study() | {"tails": ridges.both(tails.tails())} | {name: ridges.both(value) for name, value in wrong.items()}
+    return {"judged": lesson10.judged("cuda", **parts)}
+
+
+def roof_with(**wrong: dict):
+    """Whole parts measured wrongly."""
+    return lambda values: values.update(roof_study(**wrong))
+
+
+def honest_wrongly(**numbers: float):
+    return lambda values: values["judged"]["honest"].update(numbers)
+
+
+ROOF_FAULTS = {
+    "a draw that the compiler left out": roof_with(tails=tails.tails(first_try=230e3)),
+    "a last rung that is the first try": roof_with(tails=tails.tails(**{tails.LAST_RUNG: 580e3})),
+    "a disassembly that was cut off": roof_with(instructions=tails.counts(times=0.2)),
+    "integer instructions counted as FLOPs": roof_with(instructions=tails.counts(flops=90.0)),
+    "neighbours that share a word": honest_wrongly(worst_sigma=700.0),
+    "a test of masks that sees nothing": roof_with(honest=tails.honest(missed=("every eight rows alike",))),
+    "halves of a word exchanged": roof_with(honest=tails.honest(agrees=False)),
+    "a scale for the probability that was asked for": honest_wrongly(scale_off_ppm=6.8),
+    "a coefficient rounded too early": roof_with(honest=tails.honest(ulps={"cheap, degree 4": 3})),
+    "a tail that is clamped": honest_wrongly(absolute=3e-6),
+    "buffers that fit no cache": roof_with(chain=tails.chain(cached=1.0, memory=1.0)),
+    "a fused step that fell back to the loop": lambda values: values["judged"]["sideways"].update(ops_fused=1000.0),
+}
 LESSONS = {
     "00_start_here": (stopwatch_and_traps, STOPWATCH_FAULTS),
     "01_one_add": (one_add, ONE_ADD_FAULTS),
@@ -466,6 +497,7 @@ LESSONS = {
     "04_launch": (launch_study, LAUNCH_FAULTS),
     "05_price_each_stage": (receipts, RECEIPT_FAULTS),
     "06_ridge_point": (ridge_study, RIDGE_FAULTS),
+    "10_reach_the_roof": (roof_study, ROOF_FAULTS),
 }
 
 

@@ -129,8 +129,8 @@ def honest(device: str = "cpu", progress: Progress | None = None, *, quick: bool
 
     "masks": [{"name", "sigmas" (by test), "fails"}], the first of them the finished kernel's; "gelus": [{"name", "ulp", "at",
     "absolute", "off", "inputs"}] over all finite bf16 numbers; "kernel": what ran and whether its mask is the recomputed one, or
-    why none ran; "numbers": "worst_sigma", "kept", "scale", "scale_times_kept", "caught" (wrong ways that fail), "ways",
-    "ulp", "absolute" (of the cheap GELU), "kernel_agrees" (1 or 0, where one ran). About 1 s.
+    why none ran; "numbers": "worst_sigma", "kept", "scale", "scale_off_ppm" (of kept times scale, from 1), "caught" (wrong ways
+    that fail), "ways", "ulp", "absolute" (of the cheap GELU), "kernel_agrees" (1 or 0, where one ran). About 2 s.
     """
     need(device, "a kernel's mask")
     masks = []
@@ -148,7 +148,7 @@ def honest(device: str = "cpu", progress: Progress | None = None, *, quick: bool
         "kept": 1.0 - dropped(DRAW),
         "threshold": float(threshold(DRAW)),
         "scale": scale(DRAW),
-        "scale_times_kept": scale(DRAW) * (1.0 - dropped(DRAW)),
+        "scale_off_ppm": 1e6 * abs(scale(DRAW) * (1.0 - dropped(DRAW)) - 1.0),
         "caught": float(sum(bool(one["fails"]) for one in masks[1:])),
         "ways": float(len(WRONG_WAYS)),
         "ulp": float(rows[0]["ulp"]),

@@ -585,7 +585,7 @@ def sideways_tables(part: Both) -> list[Table]:
 JUDGED = {
     "tails": ("add", "first_try", "without_draw", "finished"),
     "instructions": ("first", "flops_per_byte", "draw"),
-    "honest": ("worst_sigma", "caught", "ways", "ulp", "absolute", "scale_times_kept", "kernel_agrees"),
+    "honest": ("worst_sigma", "caught", "ways", "ulp", "absolute", "scale_off_ppm", "kernel_agrees"),
     "chain": ("cached_times", "memory_times"),
     "sideways": ("loop", "fused", "ops_loop", "ops_foreach", "ops_fused"),
 }

@@ -87,7 +87,7 @@ def places(rows: Sequence[Mapping], title: str, label: str) -> Picture:
         axes.set_ylim(len(forms) - 0.4, -0.6)
         axes.set_xlim(0, 1.12 * max(times.values()))
         axes.set_xlabel("times the add of the same buffers")
-        axes.legend(loc="lower right", fontsize=8.5)
+        axes.legend(loc="upper right", fontsize=8.5)
         axes.set_title(label, fontsize=9, fontweight="normal", color=theme.MUTED)
         _headline(figure, title)
 

@@ -73,7 +73,7 @@ def check_steps(m) -> None:
         assert right == m.BIAS_ANSWERS[kind][1], extra
     assert "70 % more" in str(said) and "without the bias and 5.10 ms with it" in str(said)
     assert "10 % less" in str(m.bias(both(fuses.steps(bias=0.9)))[1])
-    assert "no difference to speak of" in str(m.bias(both(fuses.steps()))[1])
+    assert "no difference seen" in str(m.bias(both(fuses.steps()))[1])
     (table,) = m.step_tables(both(fuses.steps()))
     assert len(table.rows) == len(STEPS) and HERE in table.notes
     picture, bare = m.step_figures(both(fuses.steps(), fuses.steps("cuda", plain=None)))
@@ -114,10 +114,13 @@ def check_sizes(m) -> None:
     for gains, kind in (((0.1, 0.5, 1.0), "longer"), ((1.0, 1.0, 1.0), "alike"), ((1.5, 1.2, 1.0), "shorter")):
         right, said = m.alone(both(fuses.sizes(compiled=gains)))
         assert right == m.ALONE_ANSWERS[kind][1], gains
-    assert "compiling it saves 333 ns a call" in str(said) and "At no size that was tried is it slower" in str(said)
+    assert "a compiled call saves 333 ns" in str(said) and "At no size that was tried is it slower" in str(said)
     said = str(m.alone(both(fuses.sizes()))[1])
-    assert "1.00 µs eager, 2.00 µs as a kernel by hand and 10.0 µs compiled: compiling it costs 9.00 µs a call" in said
-    assert "From 8,388,608 elements on it no longer loses" in said and "compiled is as fast, by hand 1.1 times as fast" in said
+    assert "1.00 µs eager, 2.00 µs as a kernel by hand and 10.0 µs compiled: a compiled call costs 9.00 µs more" in said
+    assert (
+        "From 8,388,608 elements on it no longer loses" in said
+        and "compiled no difference seen, by hand 1.1 times as fast" in said
+    )
     assert "It loses at every size" in str(m.alone(both(fuses.sizes(compiled=(0.1, 0.5, 0.8))))[1])
     right, said = m.alone(both(fuses.sizes(compiled=(None, None, None))))
     assert right is None and "could not be compiled: torch.compile failed: no C++ compiler" in str(said)
@@ -174,16 +177,16 @@ FAULTS = {
         "    if ratio > 1:\n        return f\"That", "    if ratio < 1:\n        return f\"That",
     ),
     "a difference inside the error told": ('max(TINY - 1, numbers["error"])', "TINY - 1"),
-    "the stores credited whatever they did": ("if gain > TINY * plain:", "if gain > 0:"),
-    "every bias called free": ('"nothing" if extra < TINY', '"nothing" if extra < 9'),
+    "the stores credited whatever they did": ("if gain > clear * plain:", "if gain > 0:"),
+    "every bias called free": ('"nothing" if extra < max(TINY, 1', '"nothing" if extra < max(9, 1'),
     "intensity as bytes a FLOP": (
         "return flops / form.eager_nbytes(rows, cols, dtype), flops / form.nbytes(rows, cols, dtype)",
         "return form.eager_nbytes(rows, cols, dtype) / flops, form.nbytes(rows, cols, dtype) / flops",
     ),
     "FLOPs counted by kernel": ("flops = form.ops * rows * cols", "flops = rows * cols"),
     "a limit where none was met": ('if numbers["free"] >= longest:', "if False:"),
-    "a loss called a gain": ('"loss" if gain * TINY < 1', '"loss" if gain * TINY < 0'),
-    "compiled a + b always loses": ('"longer" if gain * NEAR < 1', '"longer" if gain * NEAR < 99'),
+    "a loss called a gain": ('"loss" if gain * clear < 1', '"loss" if gain * clear < 0'),
+    "compiled a + b always loses": ('"longer" if gain * clear < 1', '"longer" if gain * clear < 99'),
     "no size beyond the last loss": ('if row["elements"] > slower[-1]]', 'if row["elements"] >= slower[-1]]'),
     "the peer judged without its error": ('max(NEAR - 1, value["numbers"]["error"])', "NEAR - 1"),
     "by hand and compiled exchanged": ('"hand" if against > 1', '"hand" if against < 1'),

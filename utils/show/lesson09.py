@@ -49,7 +49,7 @@ SMALL_ANSWERS = {
 }
 ALONE_ANSWERS = {
     "longer": (None, "Takes longer than eager"),
-    "alike": ("launches_are_steps", "Takes as long: one op is one kernel either way"),
+    "alike": ("compiled_calls_are_kernels", "Takes as long: one op is one kernel either way"),
     "shorter": ("compile_always_wins", "Is faster than eager"),
 }
 PEER_ANSWERS = {
@@ -133,9 +133,9 @@ def eight(part: Both) -> Sentence:
             return words
         eager, fused = _tensors(STEPS["eight ops"])
         fetched = eager + STEPS["eight ops"].ops  # torch's ops store plainly: each fetches the lines of its result as well
+        words += f" With plain stores the same kernel is {times(plain)} as fast. {_stores(gain, plain, numbers['error'])}"
         return (
-            f"{words} With plain stores the same kernel is {times(plain)} as fast. {_stores(gain, plain)} With fetched lines "
-            f"counted as well, bytes predict {significant(fetched / fused)}, and with plain stores "
+            f"{words} With fetched lines counted as well, bytes predict {significant(fetched / fused)}, and with plain stores "
             f"{significant(fetched / (fused + 1))}."
         )
 
@@ -150,13 +150,14 @@ def _beside(ratio: float, error: float) -> str:
     return f"That is {per_cent(1 - ratio)} less than the saved bytes promise."
 
 
-def _stores(gain: float, plain: float) -> str:
-    if gain > TINY * plain:
+def _stores(gain: float, plain: float, error: float) -> str:
+    clear = max(TINY, 1 + error)
+    if gain > clear * plain:
         return (
             "So stores are part of it: a plain one first fetches the line that it overwrites, traffic that no count of tensors "
             "shows; the fused kernel's own go past the caches."
         )
-    if plain > TINY * gain:
+    if plain > clear * gain:
         return "So storing past the caches does not pay here."
     return "So how it stores makes no difference here."
 
@@ -202,23 +203,23 @@ def bias(part: Both) -> tuple[str | None, Sentence]:
     def kind(value: Mapping) -> str:
         extra = value["numbers"]["bias_extra"]
         tensor, op = (fused + 1) / fused, (fused + 2) / fused  # one more tensor read; an op of its own reads and writes one
-        return "nothing" if extra < TINY else "tensor" if extra < (tensor + op) / 2 else "op"
+        return "nothing" if extra < max(TINY, 1 + value["numbers"]["error"]) else "tensor" if extra < (tensor + op) / 2 else "op"
 
     def say(value: Mapping) -> str:
         by = {row["step"]: row for row in value["rows"]}
         without, with_ = by["eight ops"], by["with bias"]
         return (
             f"Fused, {_us(without['fused_us'])} without the bias and {_us(with_['fused_us'])} with it: "
-            f"{_change(value['numbers']['bias_extra'])}. Op by op it makes {_us(without['eager_us'])} into "
-            f"{_us(with_['eager_us'])}."
+            f"{_change(value['numbers']['bias_extra'], value['numbers']['error'])}. Op by op it makes "
+            f"{_us(without['eager_us'])} into {_us(with_['eager_us'])}."
         )
 
     return option(part, kind, BIAS_ANSWERS), told(part, "the bias", say)
 
 
-def _change(ratio: float) -> str:
-    if abs(ratio - 1) < NEAR - 1:
-        return "no difference to speak of"
+def _change(ratio: float, error: float) -> str:
+    if abs(ratio - 1) <= error:
+        return "no difference seen"
     return f"{per_cent(abs(ratio - 1))} {'more' if ratio > 1 else 'less'}"
 
 
@@ -346,26 +347,26 @@ def small(part: Both) -> tuple[str | None, Sentence]:
     """(text of the option that was measured, sentences): eight ops fused on the smallest tensor, beside the largest."""
 
     def kind(value: Mapping) -> str:
-        gain = value["numbers"]["small_chain_gain"]
-        return "gain" if gain > TINY else "loss" if gain * TINY < 1 else "nothing"
+        gain, clear = value["numbers"]["small_chain_gain"], max(TINY, 1 + value["numbers"]["error"])
+        return "gain" if gain > clear else "loss" if gain * clear < 1 else "nothing"
 
     def say(value: Mapping) -> str:
         first, last, numbers = value["rows"][0], value["rows"][-1], value["numbers"]
         one = first["add_eager_us"]
         return (
             f"On {first['elements']:,} elements eight ops take {_us(first['chain_eager_us'])} and the one kernel "
-            f"{_us(first['chain_hand_us'])}: {_as_fast(first['chain_gain'])}, where launches alone would give "
+            f"{_us(first['chain_hand_us'])}: {_as_fast(first['chain_gain'], numbers)}, where launches alone would give "
             f"{numbers['launches_ratio']:g}. Calling the kernel costs as much as {significant(first['chain_hand_us'] / one, 2)} "
-            f"eager adds. On {last['elements']:,} elements: {_as_fast(last['chain_gain'])}, where bytes alone would give "
-            f"{significant(numbers['bytes_ratio'])}."
+            f"eager adds. On {last['elements']:,} elements: {_as_fast(last['chain_gain'], numbers)}, where bytes alone would "
+            f"give {significant(numbers['bytes_ratio'])}."
         )
 
     return option(part, kind, SMALL_ANSWERS), told(part, "the chain by size", say)
 
 
-def _as_fast(gain: float) -> str:
-    if abs(gain - 1) < NEAR - 1:
-        return "as fast"
+def _as_fast(gain: float, numbers: Mapping) -> str:
+    if abs(gain - 1) <= numbers["error"]:
+        return "no difference seen"
     return f"{times(gain)} as fast" if gain > 1 else f"{times(1 / gain)} slower"
 
 
@@ -373,8 +374,8 @@ def alone(part: Both) -> tuple[str | None, Sentence]:
     """(text of the option that was measured, sentences): one small `a + b`, compiled, against eager."""
 
     def kind(value: Mapping) -> str | None:
-        gain = value["numbers"].get("small_compiled_gain")
-        return None if gain is None else "longer" if gain * NEAR < 1 else "shorter" if gain > NEAR else "alike"
+        gain, clear = value["numbers"].get("small_compiled_gain"), max(NEAR, 1 + value["numbers"]["error"])
+        return None if gain is None else "longer" if gain * clear < 1 else "shorter" if gain > clear else "alike"
 
     def say(value: Mapping) -> str:
         rows = value["rows"]
@@ -384,10 +385,11 @@ def alone(part: Both) -> tuple[str | None, Sentence]:
         if first["add_compiled_us"] is None:
             return f"{eager} and {by_hand_}; it could not be compiled: {_why(value)}."
         tax = first["add_compiled_us"] - first["add_eager_us"]
-        verdict = f"compiling it costs {_us(tax)} a call" if tax > 0 else f"compiling it saves {_us(-tax)} a call"
+        verdict = f"a compiled call costs {_us(tax)} more" if tax > 0 else f"a compiled call saves {_us(-tax)}"
         return (
             f"{eager}, {by_hand_} and {_us(first['add_compiled_us'])} compiled: {verdict}. {_even(rows)} On "
-            f"{last['elements']:,} elements compiled is {_as_fast(last['compiled_gain'])}, by hand {_as_fast(last['add_gain'])}."
+            f"{last['elements']:,} elements: compiled {_as_fast(last['compiled_gain'], value['numbers'])}, by hand "
+            f"{_as_fast(last['add_gain'], value['numbers'])}."
         )
 
     return option(part, kind, ALONE_ANSWERS), told(part, "`a + b` alone", say)

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 from tests import tails as made
 from tests.broken import broken
 from tests.tails import HERE, THERE, both
-from utils.measure import honest_tail, reach_the_roof, study_here, tail_instructions
+from utils.kernels import data, forms, on_gpu, peer, philox
+from utils.measure import either_clock, honest_tail, reach_the_roof, study_here, tail_instructions, tail_races
 from utils.measure.device_clock import MeasurementError
 from utils.model import expected, ledger
 from utils.model.quantities import NotMeasured
@@ -296,6 +298,39 @@ def test_an_optimiser_sideways_has_fewer_ops_each_time():
     assert {(row["case"], row["kind"]) for row in found["rows"]} == {
         (case, kind) for case in ("small", "large") for kind in ("loop", "foreach", "fused")
     }
+
+
+def by_reference(form, buffers, *, by="", tuning=None):
+    """A form's kernel on a CPU, by the float64 reference and the recomputed mask; the draw of four words is broken."""
+
+    def call():
+        keep = torch.from_numpy(philox.keep(form.draw, buffers.rows, buffers.cols, buffers.seed)) if form.draw else None
+        if form.draw == "four":
+            keep = ~keep
+        buffers.out.copy_(forms.reference(form, *buffers.parts(form), keep))
+
+    return on_gpu.Fused(form, "Triton", "", call)
+
+
+def test_the_race_of_all_tails_leaves_out_what_is_wrong_and_says_why(monkeypatch):
+    small = data.random(64, 256, "bf16")
+    monkeypatch.setattr(tail_races, "need", lambda device, what: None)
+    monkeypatch.setattr(tail_races, "engines", lambda device, progress, quick: {"numbers": dict(made.UNITS)})
+    monkeypatch.setattr(tail_races, "made", lambda device: [small])
+    monkeypatch.setattr(tail_races, "time_device", lambda arms, **how: either_clock.race("cpu", arms, control=how["control"],
+                                                                                       blocks=10, at_most_s=1.0))  # fmt: skip
+    monkeypatch.setattr(on_gpu, "fused", by_reference)
+    monkeypatch.setattr(peer, "compiled", peer.eager)
+    seen = []
+    found = tail_races.tails("cuda", lambda done, text: seen.append(done), quick=True)
+    names = {row["name"] for row in found["rows"]}
+    assert names == set(made.NS) - {"four words"} and "wrong" in found["missing"]["four words"]
+    assert seen == sorted(seen) and found["by"] == "Triton" and found["elements"] == 64 * 256
+    assert {"first_try", "finished", "share_first", "gelu_adds", "ridge_issue", "compiled"} <= set(found["numbers"])
+    words = lesson10.first(both(found))
+    assert "op by op" in str(words) and lesson10.recovery(both(found))[0] is None
+    cut = tail_races.cuts("cuda", quick=True)
+    assert len(cut["rows"]) == 9 and cut["numbers"]["spread"] >= 1
 
 
 def test_numbers_of_a_race_leave_out_what_did_not_run():

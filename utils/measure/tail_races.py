@@ -34,23 +34,26 @@ def tails(device: str = "cuda", progress: Progress | None = None, *, quick: bool
     "rows": [{"name", "kind": "peer" | "ablation" | "rung", "ns", "share" (of the plain add's speed)}]; "by" (Triton or CUDA
     C++), "elements", "bytes" (that a fused tail has to move), "missing" (arms that could not run, in words), "numbers": "add",
     "first_try", "finished" (ns), "share_first", "share_finished", "without_draw", "without_erf", "with_neither",
-    "gelu_adds" (ns that bias and erf-GELU add to the tail that has neither), "issue", "vector_fp32" (1e12 a second), "gbps" (of
+    "gelu_adds" (ns that erf-GELU adds to the tail that has neither), "issue", "vector_fp32" (1e12 a second), "gbps" (of
     the plain add), "ridge_issue", "ridge_vector_fp32". 30 s, compilers included. MeasurementError without a GPU.
     """
     need(device, "the fused tail")
     if device != "cuda":
         raise MeasurementError("the fused tail is a GPU's kernel: on a CPU there are the C++ chain and the recordings")
+    import torch
+
     units = engines(device, within(progress, 0.0, 0.1), quick=True)["numbers"]
     (buffers,) = made(device)
     arms, kinds, missing, by = _arms(buffers, within(progress, 0.1, 0.6))
-    race = time_device(
-        arms,
-        control=PLAIN,
-        cold=True,
-        blocks=20 if quick else 40,
-        at_most_s=8 if quick else 20,
-        progress=within(progress, 0.7, 0.3),
-    )
+    with torch.no_grad():  # as it was compiled: with gradients torch.compile would do so once more, inside the race
+        race = time_device(
+            arms,
+            control=PLAIN,
+            cold=True,
+            blocks=20 if quick else 40,
+            at_most_s=8 if quick else 20,
+            progress=within(progress, 0.7, 0.3),
+        )
     add, nbytes = race[PLAIN].ns, FIRST_TRY.nbytes(buffers.rows, buffers.cols, buffers.dtype)
     rows = [{"name": n, "kind": kinds[n], "ns": race[n].ns, "share": add / race[n].ns} for n in arms if n != PLAIN]
     return {

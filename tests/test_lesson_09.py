@@ -367,6 +367,7 @@ def test_the_study_runs_on_small_buffers(compiler, monkeypatch):
     monkeypatch.setattr(fuse_arms, "ROWS", {"cpu": 8, "cuda": 8})
     monkeypatch.setattr(fuse_steps, "ROWS", {"cpu": 8, "cuda": 8})
     monkeypatch.setattr(fuse_sizes, "QUICK", {"cpu": (9, 11), "cuda": (9,)})
+    monkeypatch.setattr(fuse_steps, "QUICK_ADDS", {"cpu": (1, 8, 64), "cuda": (1, 8)})
 
     def refuses(sets, wrong, progress):
         raise MeasurementError("torch.compile failed: not tried here")

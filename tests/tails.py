@@ -95,7 +95,7 @@ def chain(device: str = "cpu", cached: float = 4.0, memory: float = 1.3) -> dict
         for form, f in zip(chain_on_cpu.FORMS, (1.0, (1 + most) / 2, (1 + most) / 2, most), strict=True)
     ]
     numbers = {"cached_times": cached, "memory_times": memory, "cached_gelu": (1 + cached) / 2, "cached_draw": (1 + cached) / 2}
-    return {"device": device, "rows": rows, "threads": 2, "numbers": numbers, "notes": ["2 threads, fp32"]}
+    return {"device": device, "rows": rows, "numbers": numbers, "notes": ["one thread, fp32"]}
 
 
 def cuts(device: str = "cuda") -> dict:

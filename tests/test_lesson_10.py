@@ -139,7 +139,7 @@ def check_honest_words(m) -> None:
         assert m.gelus(both(made.honest(ulps=steps)))[0] == m.GELU_ANSWERS[best][1], best
     assert m.gelus(both(made.honest(ulps={"formula with erf": 1})))[0] is None, "two are equally near"
     said = str(m.gelus(both(made.honest()))[1])
-    assert "off by 1 bf16 step at most" in said and "formula with erf 8" in said and "tanh 13,000" in said
+    assert "off by 1 bf16 step at most" in said and "formula with erf: 8" in said and "tanh: 13,000" in said
     assert "off by 3 bf16 steps" in str(m.gelus(both(made.honest(ulps={"cheap, degree 4": 3})))[1])
     assert "2 bf16 steps at most, at x = -5" in str(m.tried({"ulp": 2, "at": -5.0, "off": 7, "absolute": 0.0}))
 

@@ -1,6 +1,6 @@
 """The finished tail on a CPU, in a cache and from memory: the same arithmetic, and where it shows.
 
-The C++ chain (vectors, threads, stores past the caches) with GELU, with the draw, with both and with neither. In a cache bytes
+The C++ chain (one thread, vectors, stores past the caches) with GELU, with the draw, with both and with neither. In a cache bytes
 are cheap and the arithmetic is what a pass takes; from memory most of it hides behind the bytes.
 """
 
@@ -13,7 +13,7 @@ from utils.kernels import cpu_door, data
 from utils.kernels.cpu_door import Chain
 from utils.kernels.forms import BLOCK_TAIL, Form
 from utils.measure.device_clock import MeasurementError
-from utils.measure.either_clock import MIB, Progress, need, race, threads, within
+from utils.measure.either_clock import MIB, Progress, need, race, within
 from utils.measure.fuse_arms import buffers
 
 FORMS = {
@@ -31,8 +31,8 @@ ALONE, BOTH = "the add alone", "with both"
 def chain(device: str = "cpu", progress: Progress | None = None, *, quick: bool = False) -> dict:
     """The four forms at both sizes, each size a race of its own:
 
-    "rows": [{"where": "in a cache" | "from memory", "form", "ns" (an element), "gbps", "times" (the add's time)}], "races",
-    "threads"; "numbers": "cached_times", "memory_times" (the whole tail over the add), "cached_draw", "cached_gelu" (over the
+    "rows": [{"where": "in a cache" | "from memory", "form", "ns" (an element), "gbps", "times" (the add's time)}], "races";
+    "numbers": "cached_times", "memory_times" (the whole tail over the add), "cached_draw", "cached_gelu" (over the
     add). About 3 s quick, the compiler aside. MeasurementError without a C++ compiler, or on a GPU.
     """
     need(device, "the C++ chain")
@@ -62,15 +62,13 @@ def chain(device: str = "cpu", progress: Progress | None = None, *, quick: bool 
         "cached_gelu": by["in a cache", "with gelu"],
         "cached_draw": by["in a cache", "with the draw"],
     }
-    many = threads()
-    notes = [f"{many} thread{'s' if many > 1 else ''}, fp32", *notes]
-    return {"device": device, "rows": rows, "races": races, "threads": many, "numbers": numbers, "notes": notes}
+    return {"device": device, "rows": rows, "races": races, "numbers": numbers, "notes": ["one thread, fp32", *notes]}
 
 
 def _cached(quick: bool) -> tuple[dict[str, Callable], int, list[str]]:
     """Arms that pass over one small set of buffers again and again; elements of a pass."""
     small = data.random(*CACHED, "fp32")
-    chains = {name: cpu_door.launch(form, small, streaming=False) for name, form in FORMS.items()}
+    chains = {name: cpu_door.launch(form, small, streaming=False, threads=1) for name, form in FORMS.items()}
     return dict(chains), CACHED[0] * CACHED[1], []
 
 
@@ -80,7 +78,7 @@ def _in_turn(quick: bool) -> tuple[dict[str, Callable], int, list[str]]:
     wanted = ALL_QUICK if quick else ALL
     many = wanted // (12 * rows * cols)
     sets = buffers("cpu", sets=many, rows=rows, cols=cols)
-    arms = {name: _turns([cpu_door.launch(form, one) for one in sets]) for name, form in FORMS.items()}
+    arms = {name: _turns([cpu_door.launch(form, one, threads=1) for one in sets]) for name, form in FORMS.items()}
     return arms, rows * cols, [f"{many} sets of buffers in turn, {wanted / MIB:,.0f} MiB"]
 
 

@@ -48,7 +48,7 @@ def instructions(device: str = "cpu", progress: Progress | None = None, *, quick
         if progress is not None:
             progress((at + 1) / len(wanted), name)
     numbers = _numbers({row["name"]: row for row in rows})
-    notes = [f"machine code for capability {ARCH / 10:g} by Triton {version}; each instruction of the text counted once"]
+    notes = [f"machine code for capability {ARCH // 10}.{ARCH % 10} by Triton {version}; each instruction counted once"]
     return {"device": device, "rows": rows, "triton": version, "arch": ARCH, "numbers": numbers, "notes": notes}
 
 

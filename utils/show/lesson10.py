@@ -500,7 +500,7 @@ def gelus(honest: Both) -> tuple[str | None, Sentence]:
     def say(value: Mapping) -> str:
         by = {row["name"]: row for row in value["gelus"]}
         own = by["cheap, degree 4"]
-        others = "; ".join(f"{name} {row['ulp']:,}" for name, row in by.items() if name != "cheap, degree 4")
+        others = "; ".join(f"{name}: {row['ulp']:,}" for name, row in by.items() if name != "cheap, degree 4")
         return (
             f"Of {own['inputs']:,} inputs the cheap GELU is off by {own['ulp']:,} bf16 step{'s' if own['ulp'] != 1 else ''} at "
             f"most, and by {own['absolute']:.1e} where GELU is below a millionth. The others: {others}."

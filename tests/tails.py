@@ -56,12 +56,14 @@ def tails(device: str = "cuda", *, add: float = ADD, units: Mapping = UNITS, **n
             "missing": {}, "numbers": numbers, "notes": ["kernels by Triton"]}  # fmt: skip
 
 
-def counts(device: str = "cpu", *, flops: float = 25.0, only: tuple[str, ...] | None = None, times: float = 1.0) -> dict:
-    """Instructions an element; `times` scales them all."""
+def counts(device: str = "cpu", *, flops: float = 25.0, only: tuple[str, ...] | None = None, times: float = 1.0,
+           **totals: float) -> dict:  # fmt: skip
+    """Instructions an element; `times` scales them all, `totals` replaces some, by name with spaces written "_"."""
+    known = TOTALS | {name.replace("_", " "): total for name, total in totals.items()}
     rows = [
         {"name": name, "total": times * total, "kinds": {"random and integer": 0.7 * total, "arithmetic": 0.3 * total}}
         | {"flops": flops, "bytes": 6, "per_byte": times * total / 6, "flops_per_byte": flops / 6}
-        for name, total in TOTALS.items()
+        for name, total in known.items()
         if only is None or name in only
     ]
     numbers = {"first": times * TOTALS[FIRST], "flops_per_byte": flops / 6, "draw": times * 57.5}

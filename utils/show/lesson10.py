@@ -72,6 +72,7 @@ SAME = 0.95
 BEFORE, AFTER = "cheap gelu", "four words"  # the rungs between which the other three words are used
 CHEAT = "one word for four rows"
 ELEMENTS = ROWS["cuda"] * COLS
+NBYTES = 3 * BYTES["bf16"]  # of an element: x and the residual read, y written
 RUNGS = tuple(one.name for one in rungs())
 TITLES = {
     "first try": "the first try",
@@ -239,7 +240,25 @@ def ablations(tails: Both, counts: Both) -> tuple[str | None, Sentence]:
         ends = f" With neither draw nor erf it takes {_us(neither)}, the plain add {_us(known['add'])}." if neither else ""
         return f"Of {_us(known['first_try'])}: {'; '.join(words)}.{ends}"
 
-    return option(tails, kind, ABLATION_ANSWERS), told(tails, "the tail taken apart", say)
+    return option(tails, kind, ABLATION_ANSWERS), Sentence(
+        told(tails, "the tail taken apart", say).measured(), _apart_by_count(tails, counts)
+    )
+
+
+def _apart_by_count(tails: Both, counts: Both) -> str:
+    """Where nothing is timed: what each part's instructions would take to issue."""
+    known, label = rates(tails)
+    count = totals(tails.first, counts)
+    gone = {part: count[FIRST] - count[name] for part, name in WITHOUT.items() if {FIRST, name} <= set(count)}
+    if tails.first.value is not None or not known or not gone:
+        return ""
+    words = [
+        f"{PART_NAMES[part]} {significant(n, 2)} instructions an element, {_us(floor_ns(n, known['issue']))} to issue"
+        if n > 0
+        else f"{PART_NAMES[part]} no more than what takes its place"
+        for part, n in sorted(gone.items(), key=lambda pair: -pair[1])
+    ]
+    return f"By count alone, at the rates of another race ({label}): {'; '.join(words)}."
 
 
 def apart_views(tails: Both, counts: Both) -> list[Picture | Table]:
@@ -332,7 +351,7 @@ def cached_figures(chain: Both) -> list[Picture]:
 # ------------------------------------------------------------------------------------------------ the way back
 
 
-def recovery(tails: Both) -> tuple[str | None, Sentence]:
+def recovery(tails: Both, counts: Both) -> tuple[str | None, Sentence]:
     """(text of the option that was measured, sentences): all four words of a call used instead of one."""
 
     def pair(value: Mapping) -> tuple[float, float] | None:
@@ -359,7 +378,26 @@ def recovery(tails: Both) -> tuple[str | None, Sentence]:
             f"a quarter of the calls. The plain add's bytes take {_us(add)}; {per_cent(add / after)} of its speed is reached."
         )
 
-    return option(tails, kind, RECOVERY_ANSWERS), told(tails, "four words a call", say)
+    return option(tails, kind, RECOVERY_ANSWERS), Sentence(
+        told(tails, "four words a call", say).measured(), _recovery_by_count(tails, counts)
+    )
+
+
+def _recovery_by_count(tails: Both, counts: Both) -> str:
+    """Where nothing is timed: the longer floor with one word of a call, and with four."""
+    known, label = rates(tails)
+    count = totals(tails.first, counts)
+    if tails.first.value is not None or not known or not {BEFORE, AFTER} <= set(count):
+        return ""
+    memory = NBYTES * ELEMENTS / known["gbps"]
+    longer = {}
+    for name in (BEFORE, AFTER):
+        issue = floor_ns(count[name], known["issue"])
+        longer[name] = f"{_us(max(issue, memory))}, its {'instructions' if issue > memory else 'bytes'}"
+    return (
+        f"By count alone, at the rates of another race ({label}), the longer floor with one word of a call is {longer[BEFORE]}; "
+        f"with all four {longer[AFTER]}."
+    )
 
 
 def ladder(tails: Both) -> Sentence:

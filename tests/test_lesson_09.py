@@ -14,17 +14,19 @@ import torch
 
 from tests import fuses
 from tests.broken import broken
-from tests.factories import make_race
+from tests.factories import WHERE, make_race
 from tests.fuses import HERE, THERE, both
 from tests.lesson_pages import code_cells, notebook
 from tools.lint_notebooks import COMPARED
 from utils.kernels import cpu_door, interpreted, triton_door
 from utils.kernels.forms import ADD, STEPS, Form
-from utils.measure import fuse, fuse_arms, fuse_output, fuse_peer, fuse_sizes, fuse_steps
+from utils.measure import fuse, fuse_arms, fuse_here, fuse_output, fuse_peer, fuse_sizes, fuse_steps, study_here
 from utils.measure.device_clock import MeasurementError
-from utils.model import expected, ledger
+from utils.measure.launch_here import Found
+from utils.measure.study_here import Both
+from utils.model import expected, ledger, studies
 from utils.model.quantities import NotMeasured
-from utils.model.studies import plain, revived
+from utils.model.studies import Study, plain, revived
 from utils.show import fuse_figures, lesson09
 from utils.show.listing import Listing
 
@@ -150,6 +152,8 @@ def check_judged(m) -> None:
     assert judged["steps"]["eight_gain"] == pytest.approx(17 / 3) and judged["fresh_output"]["device"] == "cpu"
     nothing = m.judged("cpu", steps=both(None, fuses.steps("cuda")), sizes=both(fuses.sizes(compiled=(None, None, None))))
     assert all(isinstance(nothing["steps"][name], NotMeasured) for name in m.JUDGED["steps"]), "a recording is not judged"
+    kept = Both(Found(fuses.steps(), HERE, why="no compiler"), Found(None))
+    assert isinstance(m.judged("cpu", steps=kept)["steps"]["eight_gain"], NotMeasured), "nor one that stands in for this machine"
     assert isinstance(nothing["sizes"]["small_compiled_gain"], NotMeasured) and nothing["sizes"]["small_chain_gain"] == 4.0
     rows = m.verdicts("cpu", {"steps": sound["steps"]}).rows
     assert {row["id"] for row in rows} == {claim.id for claim in ledger.claims("fuse")}
@@ -190,7 +194,7 @@ FAULTS = {
     "no size beyond the last loss": ('if row["elements"] > slower[-1]]', 'if row["elements"] >= slower[-1]]'),
     "the peer judged without its error": ('max(NEAR - 1, value["numbers"]["error"])', "NEAR - 1"),
     "by hand and compiled exchanged": ('"hand" if against > 1', '"hand" if against < 1'),
-    "a recording judged as if it were live": ("_judged(device, name, part.here)", "_judged(device, name, part.first)"),
+    "a recording in place of a measurement judged": ("    if not found.live:\n", "    if found.value is None:\n"),
     "a wrong kernel passed over": ("    if wrong:\n            return", "    if False:\n            return"),
     "an intermediate kept in the transfer": ("TRANSFER_FUSED = 5", "TRANSFER_FUSED = 6"),
 }  # fmt: skip
@@ -296,6 +300,21 @@ def test_the_interpreters_part_counts_what_is_wrong(monkeypatch):
     monkeypatch.setattr(interpreted, "check", lambda forms, progress=None: found)
     part = fuse.interpreter("cpu")
     assert part["numbers"]["wrong"] == 1 and part["numbers"]["steps"] == len(STEPS)
+
+
+def test_a_machine_that_cannot_measure_gets_the_cpus_recording_and_the_reason(monkeypatch):
+    kept = Study("fuse", "cpu", "2026-11-30T00:00:00+00:00", WHERE["cpu"], {"chain": fuses.chain()})
+    monkeypatch.setattr(studies, "best", lambda name, device="cuda", folder=None: kept if device == "cpu" else None)
+
+    def refuses(device, progress):
+        raise MeasurementError("no C++ compiler on the PATH")
+
+    monkeypatch.setattr(fuse, "IN_LESSON", {"chain": refuses, "steps": refuses, "peer": lambda device, progress: fuses.peer()})
+    found = fuse_here.part("chain")
+    assert not found.here.live and found.here.label.startswith("recorded") and "no C++ compiler" in found.here.value["notes"][-1]
+    assert kept.parts["chain"]["notes"] == fuses.chain()["notes"], "the recording itself stays as it was"
+    assert fuse_here.part("steps").here.value is None and "no C++ compiler" in fuse_here.part("steps").here.why
+    assert fuse_here.part("peer").here.live and study_here.recorded("fuse", "chain", "cpu").value is kept.parts["chain"]
 
 
 def test_no_activation_of_the_sizes_is_square():

@@ -1,6 +1,6 @@
 """What lesson 09, fuse, says about its measurements: computed sentences, tables, figures, the numbers that are judged.
 
-It measures nothing: each function takes what `utils.measure.study_here` found (live here, recorded there, or nothing, with the
+It measures nothing: each function takes what `utils.measure.fuse_here` found (live here, recorded there, or nothing, with the
 reason), or works a form's bytes out, and words it, so that a sentence stays true when the numbers surprise.
 """
 
@@ -535,7 +535,7 @@ def judged(device: str, **parts: Both) -> dict[str, dict]:
 
 
 def _judged(device: str, name: str, found: Found) -> dict:
-    if found.value is None:
+    if not found.live:
         return {"device": device} | dict.fromkeys(JUDGED[name], NotMeasured(found.why or "it was not measured here"))
     missing = {number: NotMeasured(f"{number} was not measured here") for number in JUDGED[name]}
     return missing | judged_part(found.value)

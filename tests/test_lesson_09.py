@@ -349,6 +349,16 @@ def test_the_arm_op_by_op_is_right_and_a_chain_cut_short_is_caught(name):
     assert "not written" in fuse_arms.checked(form, lambda: None, given, ours=True)[0]
 
 
+def test_adds_spelled_out_are_right_and_nothing_else_is_spelled():
+    given = small_sets(1)[0]
+    for form in (ADD, STEPS["two ops"], STEPS["eight ops"], Form(adds=1), Form(adds=8)):
+        assert fuse_arms.checked(form, fuse_arms.spelled(form, given), given, ours=True)[0] == "", form
+        assert fuse_arms.checked(form.with_(adds=form.adds + 1), fuse_arms.spelled(form, given), given, ours=True)[0], form
+    for form in (Form(), STEPS["with bias"], STEPS["with gelu"]):
+        with pytest.raises(ValueError, match="spelled"):
+            fuse_arms.spelled(form, given)
+
+
 def test_the_numbers_of_the_steps_are_ratios_of_their_own_race():
     ns = {f"{name}, {arm}": RNG.uniform(1e6, 9e6) for name in STEPS for arm in ("eager", "fused", "plain stores")}
     race = make_race(prices=ns)

@@ -7,7 +7,7 @@ from functools import partial
 
 from utils.kernels import cpu_door, data, on_gpu, peer
 from utils.kernels.data import Data
-from utils.kernels.forms import Form
+from utils.kernels.forms import SHIFT, Form
 from utils.measure import malloc
 from utils.measure.device_clock import MeasurementError
 from utils.measure.either_clock import filled, free_bytes
@@ -60,6 +60,25 @@ def each(make: Callable[[Data], Callable], sets: Iterable[Data]) -> list[Callabl
 def eager(form: Form, sets: Iterable[Data]) -> list[Callable]:
     """The form's ops one by one on each set, the last one into the output that is there."""
     return each(partial(peer.eager, form), sets)
+
+
+def spelled(form: Form, given: Data) -> Callable[[], None]:
+    """Scalar adds and perhaps a residual as torch spells them, the last op into the output that is there; nothing else in
+    between, where a Python call more would count (on small tensors). ValueError for another form."""
+    import torch
+
+    if form.with_(adds=0, residual=False) != Form() or not form.ops:
+        raise ValueError(f"only adds and a residual are spelled out, not {form}")
+    x, out, add = given.x, given.out, torch.add
+    last, before = (given.residual, form.adds) if form.residual else (SHIFT, form.adds - 1)
+
+    def call():
+        y = x
+        for _ in range(before):
+            y = y + SHIFT
+        add(y, last, out=out)
+
+    return call
 
 
 def wait(device: str) -> None:

@@ -10,7 +10,7 @@ from utils.kernels.data import Data
 from utils.kernels.forms import ADD, STEPS
 from utils.measure.device_clock import MeasurementError
 from utils.measure.either_clock import Progress, need, one_thread, within
-from utils.measure.fuse_arms import buffers, by_hand, checked, pinned, wait, whose
+from utils.measure.fuse_arms import buffers, by_hand, checked, pinned, spelled, wait, whose
 from utils.measure.placed_ops import usual_dtype
 from utils.measure.stopwatch import AGAIN, Arm, calibrate, interleave, timer_overhead_ns
 from utils.model.readings import Race
@@ -75,7 +75,7 @@ def _by_hand(sets: Mapping[int, Data]) -> tuple[dict[str, Callable], list[str]]:
     calls, wrong = {}, []
     for n, given in sets.items():
         for what, form in (("add", ADD), ("chain", EIGHT)):
-            calls[f"{what}_eager {n}"] = peer.eager(form, given)
+            calls[f"{what}_eager {n}"] = spelled(form, given)
             calls[f"{what}_hand {n}"] = by_hand(form, given)
             if said := checked(form, calls[f"{what}_hand {n}"], given, ours=True)[0]:
                 wrong.append(f"{what} by hand at {n:,}: {said}")

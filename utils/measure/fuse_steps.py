@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from utils.kernels.data import Data
-from utils.kernels.forms import ADD, SHIFT, STEPS, Form
+from utils.kernels.forms import ADD, STEPS, Form
 from utils.measure.either_clock import Progress, need, one_thread, race, within
-from utils.measure.fuse_arms import COLS, ROWS, buffers, by_hand, checked, each, eager, pinned, whose
+from utils.measure.fuse_arms import COLS, ROWS, buffers, by_hand, checked, each, eager, pinned, spelled, whose
 from utils.measure.placed_ops import usual_dtype
 from utils.model.readings import Race
 from utils.model.step_model import BYTES
@@ -119,7 +118,7 @@ def chain(device: str = "cpu", progress: Progress | None = None, *, quick: bool 
             form = Form(adds=k)
             arms[f"fused {k}"] = each(partial(by_hand, form), sets)
             if k <= SPELLED:
-                arms[f"eager {k}"] = each(partial(_one_by_one, k), sets)
+                arms[f"eager {k}"] = each(partial(spelled, form), sets)
             if said := checked(form, arms[f"fused {k}"][0], sets[0], ours=True)[0]:
                 wrong.append(f"{k} adds: {said}")
         found = race(
@@ -157,16 +156,3 @@ def chain(device: str = "cpu", progress: Progress | None = None, *, quick: bool 
         "aa_error": found.aa_error,
     }
     return {"device": device, "by": whose(device), "rows": rows, "numbers": numbers, "notes": [*notes, alone, dtype, *wrong]}
-
-
-def _one_by_one(adds: int, given: Data) -> Callable[[], None]:
-    """That many adds as torch spells them, the last one into the output that is there."""
-    import torch
-
-    def call():
-        y = given.x
-        for _ in range(adds - 1):
-            y = y + SHIFT
-        torch.add(y, SHIFT, out=given.out)
-
-    return call

@@ -18,6 +18,7 @@ FIRST, TRACE = "notebooks/00_start_here.ipynb", "notebooks/01_one_add.ipynb"
 KEYS, QUEUE, RIDGES = "notebooks/02_dispatcher.ipynb", "notebooks/04_launch.ipynb", "notebooks/06_ridge_point.ipynb"
 BATCHES = "notebooks/08_batch_and_scale.ipynb"
 CEILINGS = "notebooks/07_two_ceilings.ipynb"
+ROOF = "notebooks/10_reach_the_roof.ipynb"
 WITH_FIGURE = {FIRST: 0, TRACE: 3}  # which of a lesson's predictions opens a figure
 LAB = "labs/lab01_stopwatch/lab01_stopwatch.ipynb"
 
@@ -272,6 +273,37 @@ def test_the_cost_profilers_controls_redraw_one_figure_and_one_click_seeds_them(
         opened.wait_done()
         assert handles.nth(4).get_attribute("aria-valuenow") != before, "the click moves the sliders, too"
         assert area.locator("img").count() == 1 and "set by hand" not in area.locator("img").first.get_attribute("alt")
+        assert opened.problems() == []
+
+
+def test_the_two_floors_sliders_redraw_one_figure(jupyterlab):
+    """Lesson 10's sliders, by keyboard; of its cells only those that they need: the others would take half a minute."""
+    server, browser, root = jupyterlab
+    lesson = canonical.loads((root / ROOF).read_text(encoding="utf-8"))
+    lesson.cells = [cell for cell in lesson.cells if cell.id in ("setup", "imports", "floors")]
+    assert len(lesson.cells) == 3
+    name = "notebooks/floors.ipynb"
+    (root / name).write_text(canonical.dumps(lesson), encoding="utf-8")
+    with server.open(browser, name) as opened:
+        opened.run_all()
+        area = opened.page.locator(f"{opened.CODE} .jp-Cell-outputArea").filter(has=opened.page.get_by_role("slider")).first
+        area.locator("img[alt*='The longer floor: bytes']").wait_for(timeout=20_000)
+        handles = area.get_by_role("slider")
+        assert handles.count() == 4
+        handles.first.scroll_into_view_if_needed()
+        moves = (
+            (0, "End", "instructions 200"),
+            (1, "End", "bytes 24"),
+            (2, "Home", "The GPU: 200 GB/s"),
+            (3, "Home", "issue 2 ×"),
+        )
+        for at, key, words in moves:
+            handles.nth(at).focus()
+            opened.page.keyboard.press(key)
+            area.locator(f"img[alt*='{words}']").wait_for(timeout=20_000)
+            assert area.locator("img").count() == 1 and area.locator("table").count() == 1
+        assert "The longer floor: bytes" in area.locator("img").first.get_attribute("alt")
+        opened.wait_done()
         assert opened.problems() == []
 
 

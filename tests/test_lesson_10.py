@@ -7,6 +7,9 @@ logic broken.
 
 from __future__ import annotations
 
+import random
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -19,7 +22,7 @@ from utils.measure import either_clock, honest_tail, reach_the_roof, study_here,
 from utils.measure.device_clock import MeasurementError
 from utils.model import expected, ledger
 from utils.model.quantities import NotMeasured
-from utils.show import lesson10
+from utils.show import floor_explorer, lesson10
 
 ELEMENTS = 134_217_728
 
@@ -245,6 +248,49 @@ FAULTS = {
 def test_a_broken_lesson_is_found_out(fault, tmp_path):
     with pytest.raises(AssertionError):
         check_sentences(broken(lesson10, *FAULTS[fault], tmp_path))
+
+
+# ------------------------------------------------------------------------------------------------ the sliders
+
+
+def check_sliders(m) -> None:
+    """Every slider at random places: floors, ridge, the longer bar, one figure with its table."""
+    rng = random.Random(10)
+    panel = m.explorer()
+    for _ in range(40):
+        for name, control in panel.controls.items():
+            panel.fire(name, control.low + control.step * rng.randrange(round((control.high - control.low) / control.step) + 1))
+        at = panel.values
+        picture, words = panel.shown
+        memory = at["nbytes"] * m.ELEMENTS / (at["gbps"] * 1e9) * 1e6
+        issue = at["instructions"] * m.ELEMENTS / (at["issue"] * 1e12) * 1e6
+        longer = "bytes" if memory >= issue else "instructions"
+        assert f"bytes {m.significant(memory)}, instructions {m.significant(issue)}. The {longer} set" in words
+        assert f"the ridge: {m.significant(at['issue'] * 1e3 / at['gbps'], 2)}." in words
+        assert f"The longer floor: {longer}" in picture.alt and "nothing measured" in picture.alt
+        wide = [float(w) for w in re.findall(r'height="24" fill="#|width="([\d.]+)" height="24" fill="#', picture.svg) if w]
+        assert wide[0] / wide[1] == pytest.approx(memory / issue, rel=0.02) or min(wide) < 60, "to scale"
+        marked = [row["floor"] for row in picture.table.rows if row["longer"]]
+        assert marked == [longer]
+    assert panel.message == "" and "is not a number" in (panel.fire("issue", 1000), panel.message)[1]
+
+
+def test_the_sliders_work_both_floors_out():
+    check_sliders(floor_explorer)
+
+
+SLIDER_FAULTS = {
+    "instructions by the byte": ("instructions * ELEMENTS / issue * 1e-6", "instructions * nbytes * ELEMENTS / issue * 1e-6"),
+    "the shorter one called the longer": ("max(found, key=found.get)", "min(found, key=found.get)"),
+    "bars of one length": ("max(1.0, us * scale)", "max(1.0, 100.0)"),
+    "the ridge of another unit": ('ridge("issue")', 'ridge("issue") * 2'),
+}
+
+
+@pytest.mark.parametrize("fault", SLIDER_FAULTS)
+def test_broken_sliders_are_found_out(fault, tmp_path):
+    with pytest.raises(AssertionError):
+        check_sliders(broken(floor_explorer, *SLIDER_FAULTS[fault], tmp_path))
 
 
 # ------------------------------------------------------------------------------------------------ honest?

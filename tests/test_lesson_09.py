@@ -141,6 +141,8 @@ def check_peer(m) -> None:
     assert "wrote 1 kernel in C++" in said and "wrote 2 kernels in Triton" in said
     table, listing = m.peer_views(both(fuses.peer()))
     assert "x[i] &lt; 1" in listing._repr_html_() and HERE in listing.title and len(table.rows) == 4
+    lost = fuses.peer() | {"kernel": "\n"}
+    assert "was not found in the module" in str(m.peer_views(both(lost))[1])
     said = str(m.fresh(both(fuses.fresh_output(ratio=3.8))))
     assert "3.8 times as long" in said and "16,400 page faults a call against 0" in said and "Not measured" in said
     assert m.fresh_tables(both(fuses.fresh_output()))[0].rows[1]["faults"] == "16,400"

@@ -483,7 +483,11 @@ def peer_views(part: Both) -> list:
             for row in found.value["rows"]
         ]
         out.append(Table(rows, columns, "Seven adds, a bias, a residual", [found.label, *found.value["notes"]]))
-        out.append(Listing(f"What torch.compile wrote, in {found.value['language']} ({found.label})", found.value["kernel"]))
+        title = f"What torch.compile wrote, in {found.value['language']} ({found.label})"
+        if found.value["kernel"].strip():
+            out.append(Listing(title, found.value["kernel"]))
+        else:
+            out.append(Sentence(f"{title}: its kernel was not found in the module; this torch writes it in another way."))
     return out
 
 

@@ -389,7 +389,8 @@ def alone(part: Both) -> tuple[str | None, Sentence]:
         return (
             f"{eager} and {_us(first['add_compiled_us'])} compiled: {verdict}. {_even(rows, value['numbers'])} On "
             f"{last['elements']:,} elements: {_as_fast(last['compiled_gain'], value['numbers'])}. By hand, both into an output "
-            f"that is there, `a + b` goes {given} on the smallest tensor, and on the largest: {_as_fast(last['add_gain'], value['numbers'])}."
+            f"that is there, `a + b` goes {given} on the smallest tensor, and on the largest: "
+            f"{_as_fast(last['add_gain'], value['numbers'])}."
         )
 
     return option(part, kind, ALONE_ANSWERS), told(part, "`a + b` alone", say)

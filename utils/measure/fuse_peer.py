@@ -45,7 +45,6 @@ def against_compile(device: str = "cpu", progress: Progress | None = None, *, qu
             COMPILED: each(_compiled(FORM), sets),
         }
         forms = dict.fromkeys(arms, FORM) | {TORCH_ADD: ADD}
-        said = {name: checked(forms[name], calls[0], sets[0], ours=name == HAND) for name, calls in arms.items()}
         found = race(
             device,
             arms,
@@ -54,6 +53,8 @@ def against_compile(device: str = "cpu", progress: Progress | None = None, *, qu
             at_most_s=3.0 if quick else 12.0,
             progress=within(progress, 0.5, 0.5),
         )
+        # afterwards, when malloc has for long had what each arm needs
+        said = {name: checked(forms[name], calls[0], sets[0], ours=name == HAND) for name, calls in arms.items()}
     moved = FORM.nbytes(ROWS[device], COLS, usual_dtype(device))
     add = found[TORCH_ADD].ns
     rows = [

@@ -131,7 +131,7 @@ def test_a_cpu_s_steps_are_sums():
     prices = drawn_prices(programs, "cpu")
     for program, by in zip(programs, step_model.three(programs, "cpu", prices), strict=True):
         ops = step_model.ops(program, "cpu", prices)
-        torn = len(program.kinds) * prices["teardown"] if program.grad else 0.0
+        torn = prices["leaf"] + len(program.kinds) * prices["teardown"] if program.grad else 0.0
         assert by["queue"] == pytest.approx(by["sum"]) == pytest.approx(costmodel.total_sum(ops) + prices["step"] + torn)
         assert by["max"] < by["sum"]
 

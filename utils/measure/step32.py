@@ -58,7 +58,7 @@ def count(one: Training, style: str) -> list[dict]:
     return rows
 
 
-def fake(style: str, size: Size = WIDE) -> list[dict]:
+def fake(style: str, size: Size) -> list[dict]:
     """`count` of a step that never runs, in bf16, on fake CPU tensors; its optimizer takes all parameters at once, as torch has
     it on a GPU. Never on cuda: see WHY_NEVER."""
     with seams.fake_mode():
@@ -94,7 +94,7 @@ def step32(
     for style in STYLES:
         if progress:
             progress(0.05 + 0.15 * (style == "spelled"), f"counting on fake tensors: {style}")
-        guessed += fake(style)
+        guessed += fake(style, WIDE)
         check["fake"] += total(fake(style, few), style, "calls")
         there = _training(style, few, "cpu", torch_dtype("bf16"), foreach=True)
         check["real"] += total(count(there, style), style, "calls")

@@ -80,6 +80,9 @@ def check_models(m) -> None:
     assert "over 12 cases" in said and "sum 0 %, maximum 40 %, queue 0 %" in said and "40 % too short" in said
     assert "a maximum leaves the shorter half out" in said and "no GPU has been recorded" in said
 
+    assert "the queue played through is the sum" in str(m.on_host(both(ceilings.models(off={"max": 0.6})))[1])
+    assert "played through" not in str(m.on_host(both(ceilings.models(off={"queue": 0.99})))[1])
+
     # on a GPU the long chains decide, whatever the short ones do
     turned = ceilings.models("cuda", off={"max": 0.01}, long_off={"sum": 1.9, "max": 1.0})
     right, said = m.on_device(both(None, turned))

@@ -260,11 +260,14 @@ def _meaning(part: Mapping) -> str:
     """What the errors say about who worked at the same time as whom."""
     worse = _worse({"rows": _long(part) or part["rows"]})
     if part["device"] == "cpu":
-        return {
+        same = all(abs(row["queue_us"] / row["sum_us"] - 1.0) < 1e-6 for row in part["rows"])
+        queue = " With no device to drain it, the queue played through is the sum." if same else ""
+        words = {
             "max": "The host runs the loop itself here: nothing overlaps, so a maximum leaves the shorter half out.",
             "sum": "One thread does both halves, and yet the sum was farther off: its prices did not hold in these chains.",
             "alike": "One half outweighs the other in most of these cases, so sum and maximum hardly differ.",
         }[worse]
+        return words + queue
     return {
         "sum": "In long chains the device works while the host issues: a sum charges for both, and is too long.",
         "max": "The maximum was farther off: something between the two sides is waited for and not in it.",

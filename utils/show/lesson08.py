@@ -7,6 +7,7 @@ reason) and words it, so that a sentence stays true when the numbers surprise.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from utils.measure import batch_and_scale
 from utils.measure.launch_here import Found
@@ -95,6 +96,7 @@ MODELS = {
     "weights": "one token through large weights",
 }
 STYLES = {"shipped": "nn.TransformerEncoderLayer", "spelled": "written out"}
+ONE_THREAD = " Host and kernels are one thread here: nothing is launched ahead, and no step is launch bound."
 TEXT_HOST_US = 8.0  # what the texts charge the host for an op; used where no GPU's host was measured
 
 
@@ -119,7 +121,7 @@ def null(part: Both) -> tuple[str | None, Sentence]:
         return (
             f"From batch {first['batch']} to {second['batch']} the step took {times(numbers['training_double'])} as long, to "
             f"{last['batch']:,} {times(numbers['training_largest'])}, with {last['batch'] // first['batch']:,} times the "
-            f"samples. {bound_words(value, 'training')}"
+            f"samples. {bound_words(value, 'training')}{ONE_THREAD if value['device'] == 'cpu' else ''}"
         )
 
     return option(part, lambda v: _growth(v["numbers"]["training_double"]), NULL_ANSWERS), told(part, "a batch sweep", say)
@@ -131,10 +133,7 @@ def bound_words(value: Mapping, kind: str) -> str:
     if value["device"] == "cpu":
         share = numbers[f"{kind}_fixed_share"]
         what = "most of it is a fixed price for each op" if share > 0.5 else "most of it is the work on the numbers"
-        return (
-            f"The same ops on next to no numbers take {per_cent(share)} of the step at the smallest batch: {what}. Host and "
-            "kernels are one thread here, so that nothing is launched ahead, and no step is launch bound."
-        )
+        return f"The same ops on next to no numbers take {per_cent(share)} of the step at the smallest batch: {what}."
     host, device = numbers.get(f"{kind}_host"), numbers.get(f"{kind}_device")
     if host is None or device is None:
         return "Totals of host and kernels were not measured."
@@ -320,20 +319,21 @@ def step(part: Both) -> Sentence:
         numbers, words = value["numbers"], []
         for style, name in STYLES.items():
             kernels = numbers.get(f"real_{style}_kernels")
-            launched = "" if kernels is None else f", {kernels:,.0f} kernels"
+            launched = "" if kernels is None else f" and {kernels:,.0f} kernels"
+            fake, real = (_optimizer(value[source], style) for source in ("fake", "real"))
             words.append(
-                f"{name}: {numbers[f'fake_{style}_ops']:,.0f} ops that compute on fake CPU tensors (nothing ran), "
-                f"{numbers[f'real_{style}_ops']:,.0f} in a run of narrow layers{launched}. At the price of an op in two layers "
-                f"the host needs {format_time(numbers[f'estimate_{style}'])} for the fake count (an estimate); it took "
-                f"{format_time(numbers[f'step_{style}'])} for the narrow step"
+                f"{name}: {numbers[f'fake_{style}_ops']:,.0f} ops that compute on fake CPU tensors (nothing ran; the optimizer's "
+                f"{fake:,}), {numbers[f'real_{style}_ops']:,.0f}{launched} when a narrow one ran (the optimizer's {real:,}). The "
+                f"host took {format_time(numbers[f'step_{style}'])}; the fake count at the price of an op in two layers is "
+                f"{format_time(numbers[f'estimate_{style}'])}, an estimate"
             )
-        single = numbers["one_by_one_shipped_ops"]
-        return (
-            f"A training step of 32 layers, {'; '.join(words)}. The optimizers take all parameters at once; one after "
-            f"the other the first one has {single:,.0f} ops."
-        )
+        return f"A training step of 32 layers, {'; '.join(words)}."
 
     return told(part, "a step of 32 layers", say)
+
+
+def _optimizer(counted: Mapping, style: str) -> int:
+    return sum(row["ops"] for row in counted["rows"] if (row["style"], row["phase"]) == (style, "optimizer"))
 
 
 def step_tables(part: Both) -> list[Table]:
@@ -386,7 +386,7 @@ def half(part: Both) -> tuple[str | None, Sentence]:
 
     def say(value: Mapping) -> str:
         numbers = value["numbers"]
-        where = "In a simulated queue" if value.get("label") == "simulated" else "On the device"
+        where = "In a simulated queue" if value["label"] == "simulated" else "On the device"
         host = value["rows"][0]["host_us"]
         return (
             f"{where}, behind {significant(host)} µs of the host, an op took {format_time(numbers['step_3'])} with a kernel of "
@@ -394,6 +394,9 @@ def half(part: Both) -> tuple[str | None, Sentence]:
             f"{per_cent(numbers['long_ratio'])} of the time."
         )
 
+    here = part.here
+    if here.value is not None and here.value["label"] == "simulated":
+        part = replace(part, here=replace(here, label="the queue played through: nothing was measured"))
     return option(part, kind, HALF_ANSWERS), told(part, "two kernels behind one host", say)
 
 

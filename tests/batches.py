@@ -57,12 +57,21 @@ def null(
             numbers |= {f"{kind}_host": host, f"{kind}_device": busies[kind], f"{kind}_device_over_host": busies[kind] / host}
     numbers |= {"training_ops": 148.0, "training_fixed_share": fixed, "inference_fixed_share": fixed}
     numbers |= {"wide_fixed_share": wide_fixed, "weights_fixed_share": weights_fixed}
-    numbers |= {"extra_training": extra[0], "extra_wide": extra[1], "aa_error": error}
+    numbers |= {"extra_training": extra[0], "extra_wide": extra[1]}
     added = [
-        {"kind": kind, "batch": 1, "adds": 64, "step_ns": firsts[kind], "with_ns": firsts[kind] + 1e5, "seen": one}
-        for kind, one in zip(("training", "wide"), seen, strict=True)
+        {
+            "kind": kind,
+            "batch": 1,
+            "adds": 4000,
+            "alone_ns": 4e6,
+            "step_ns": firsts[kind],
+            "with_ns": firsts[kind] + 4e6 * share,
+            "error_ns": error * firsts[kind],
+            "seen": one,
+        }
+        for kind, share, one in zip(("training", "wide"), extra, seen, strict=True)
     ]
-    return part(numbers, device, rows=rows, extra={"adds": 4000, "alone_ns": 4e6, "rows": added})
+    return part(numbers, device, rows=rows, extra={"rows": added})
 
 
 def layer(device: str = "cpu", calls: int = 49, views: int = 26) -> dict:

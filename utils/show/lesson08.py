@@ -241,8 +241,38 @@ def _grew(value: Mapping, kind: str) -> float | None:
     row = next(row for row in value["extra"]["rows"] if row["kind"] == kind)
     if row["seen"]:
         return value["numbers"][f"extra_{kind}"]
-    alone = row.get("alone_ns", value["extra"].get("alone_ns"))
-    return 0.0 if value["numbers"]["aa_error"] * row["step_ns"] < SHOWS * alone / 2 else None
+    return 0.0 if row["error_ns"] < SHOWS * row["alone_ns"] / 2 else None
+
+
+def extra_tables(part: Both) -> list[Table]:
+    """Each step with adds in it: how many, what they take alone, the step as it was, as predicted if they show, as measured."""
+    columns = {
+        "step": "step",
+        "adds": "adds",
+        "alone": "alone they take",
+        "before": "step without",
+        "predicted": "if they show",
+        "with": "measured",
+    }
+    return [
+        Table(
+            [
+                {
+                    "step": MODELS[row["kind"]],
+                    "adds": row["adds"],
+                    "alone": format_time(row["alone_ns"]),
+                    "before": format_time(row["step_ns"]),
+                    "predicted": format_time(row["step_ns"] + row["alone_ns"]),
+                    "with": format_time(row["with_ns"]),
+                }
+                for row in found.value["extra"]["rows"]
+            ],
+            columns,
+            "Adds of one element in a step",
+            [found.label, *found.value["notes"]],
+        )
+        for found in each(part)
+    ]
 
 
 def wide(part: Both) -> tuple[str | None, Sentence]:

@@ -51,7 +51,7 @@ def check_null(m) -> None:
     assert here.rows[2]["sample"] == m.format_time(2e6 * 1.1**2 / 4) and there.rows[0]["host"] == "1.20 ms"
     one = m.sweep_figures(found, "training")
     assert [HERE in p.alt for p in one] == [True, False] == [THERE not in p.alt for p in one]
-    assert "its kernels" in one[1].alt and "its kernels" not in one[0].alt and "host issues it" in one[1].svg
+    assert "its kernels" in one[1].alt and "its kernels" not in one[0].alt and "host issues it" in one[1].alt
     assert one[0].table.rows[1]["a training step"] == "2.20 ms"
     two = m.sweep_figures(found, "training", "wide")[1]
     assert "wide layers" in two.alt and "its kernels" not in two.alt
@@ -225,6 +225,13 @@ def test_the_lesson_measures_only_what_the_study_has():
     assert set(lesson08.JUDGED) <= set(batch_and_scale.IN_LESSON) and set(batch_and_scale.PARTS) == set(batch_and_scale.IN_LESSON)
     assert study.parts_of("batch_and_scale") is batch_and_scale.PARTS
     assert set(lesson08.WHY) == {f"batch_and_scale.{name}" for name in QUESTIONS}
+
+
+def test_a_sweep_and_a_grid_are_drawn_with_their_names_and_whole_decades():
+    both_ = both(batches.null(), batches.null("cuda"))
+    drawn = lesson08.sweep_figures(both_, "training")[1].svg
+    assert "host issues it" in drawn and "its kernels" in drawn and "×" not in drawn and "samples in a batch" in drawn
+    assert "one on each SM" in lesson08.wave_figures(both(None, batches.waves()))[0].svg
 
 
 QUESTIONS = ("null", "ops", "extra", "wide", "flat", "layer", "step", "half", "wave", "host", "clock", "worth")

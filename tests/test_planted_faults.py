@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests import grads, launches, lookups, ridges
+from tests import batches, grads, launches, lookups, ridges
 from tests import traces as made_up
 from tests.conftest import REPO
 from tests.factories import WHERE, make_race, make_reading, make_receipt
@@ -26,7 +26,7 @@ from utils.measure.simulated import SimulatedDevice, VirtualClock
 from utils.model import recordings
 from utils.model.expected import ExpectationError, expect
 from utils.model.readings import Reading, Receipt
-from utils.show import instructions, lesson01, lesson03, lesson04, lesson06
+from utils.show import instructions, lesson01, lesson03, lesson04, lesson06, lesson08
 
 RNG = random.Random(3)
 
@@ -458,6 +458,32 @@ RIDGE_FAULTS = {
     "elementwise ops held against a ridge of integer work": ridges_with(census=ridges.census(below=0.2)),
     "a step that was not waited for": ridges_with(mfu=ridges.mfu(1.0)),
 }
+
+
+def batch_study(**wrong: dict) -> dict:
+    """What lesson 08 has measured when its checks run, on a sound machine; `wrong` replaces parts of its study."""
+    parts = batches.study() | {name: batches.both(value) for name, value in wrong.items()}
+    return {"judged": lesson08.judged("cpu", **parts)}
+
+
+def batches_with(**wrong: dict):
+    """Whole parts measured wrongly."""
+    return lambda values: values.update(batch_study(**wrong))
+
+
+BATCH_FAULTS = {
+    "a batch run sample by sample": batches_with(null_experiment=batches.null(ops_ratio=32.0)),
+    "a wide step that was not waited for": batches_with(null_experiment=batches.null(wide=1.0)),
+    "adds put beside the step instead of into it": batches_with(null_experiment=batches.null(extra=(0.0, 0.0))),
+    "a layer counted above its fused path": batches_with(layer_ops=batches.layer(calls=1, views=0)),
+    "a step without its backward": lambda values: values["judged"]["step32"].update(fake_shipped_forward_ops=3000.0),
+    "another model counted on fake tensors": batches_with(step32=batches.step(apart=-12)),
+    "each small kernel waited for": batches_with(two_kernels=batches.kernels("cpu", half=0.6)),
+    "a host slower than the long kernel": batches_with(two_kernels=batches.kernels("cpu", long=1.0)),
+    "the places of an SM counted wrong": batches_with(waves=batches.waves(1.0)),
+    "other ops slowed than those that were counted": batches_with(host=batches.host(small=0.1)),
+    "steps taken for samples": batches_with(cost=batches.cost(first=1.0, slope=1e6)),
+}
 LESSONS = {
     "00_start_here": (stopwatch_and_traps, STOPWATCH_FAULTS),
     "01_one_add": (one_add, ONE_ADD_FAULTS),
@@ -466,6 +492,7 @@ LESSONS = {
     "04_launch": (launch_study, LAUNCH_FAULTS),
     "05_price_each_stage": (receipts, RECEIPT_FAULTS),
     "06_ridge_point": (ridge_study, RIDGE_FAULTS),
+    "08_batch_and_scale": (batch_study, BATCH_FAULTS),
 }
 
 

@@ -52,7 +52,7 @@ def sweep(device: str = "cpu", progress: Progress | None = None, *, quick: bool 
             steps = _rows_of_adds(calls, 2.0 if quick else 6.0, within(progress, 0.7, 0.3))
             rows = [_row(int(n), host[n].ns, kernel[n].ns, steps[n].ns) for n in calls]
         else:
-            found = race(device, calls, blocks=15, at_most_s=3 if quick else 6, progress=progress)
+            found = race(device, calls, blocks=15, at_most_s=3 if quick else 4, progress=progress)
             fixed = min(found[n].ns for n in calls)
             rows = [_row(int(n), fixed, max(0.0, found[n].ns - fixed), found[n].ns) for n in calls]
     numbers = {"fixed": rows[0]["host_us"] * 1e3}
@@ -142,7 +142,7 @@ def thousand(device: str = "cpu", progress: Progress | None = None, *, quick: bo
             blocks=30 if quick else 80,
             calls=dict.fromkeys(programs, 1),
             stretches=1,
-            at_most_s=2 if quick else 5,
+            at_most_s=2 if quick else 3,
             pair=(ADDS, ADDS + AGAIN),
             progress=progress,
         )

@@ -21,9 +21,11 @@ from utils.measure.op_counts import counted
 from utils.measure.placed_ops import usual_dtype
 from utils.measure.stopwatch import time_device, time_host
 from utils.measure.torch_threads import one_torch_thread
+from utils.model.readings import Race
 
 TRAINING, INFERENCE, WIDE, WEIGHTS = "training", "inference", "wide", "weights"
-SHADOW_WIDTH, EXTRA = 8, 512
+SHADOW_WIDTH = 8
+EXTRA_SHARE, MOST_EXTRA = 0.4, 20_000  # of a step that the added ops should take, and how many there may be
 FIRST = 2  # the smallest batch
 GIB = 1 << 30
 
@@ -126,12 +128,11 @@ def null_experiment(
     None (issuing alone, the queue empty before), "device_ns" | None (its kernels alone, the queue held)}] with the kinds
     "training" and "inference" of a small transformer, "wide" (training, where the work sets the time) and "weights" (one token a
     sample through layers so wide that reading them sets the time: flat as well, and not launch bound).
-    "shadow": {kind: ns} of the same ops on next to no data. "extra": {"adds", "alone_ns", "rows": [{"kind", "batch", "step_ns",
-    "with_ns", "seen"}]}: one-element adds put into the step. "race" (wall), "dtype", "numbers" (see `numbers`). On a CPU all on
-    one thread. About 5 s quick. MeasurementError without the device.
+    "shadow": {kind: ns} of the same ops on next to no data. "extra": {"rows": [{"kind", "batch", "adds", "alone_ns", "step_ns",
+    "with_ns", "error_ns", "seen"}]}: one-element adds put into the step, so many that alone they take EXTRA_SHARE of it.
+    "race" (wall), "dtype", "numbers" (see `numbers`). On a CPU all on one thread. About 5 s quick. MeasurementError without the
+    device.
     """
-    import torch
-
     need(device, "the null experiment")
     dtype = usual_dtype(device)
     table = kinds(device)
@@ -145,18 +146,12 @@ def null_experiment(
         for key, step in work.items():
             step()
             ops[key] = counted(step)
-        a, b = (torch.randn(1, device=device) for _ in range(2))
-
-        def adds() -> None:
-            for _ in range(EXTRA):
-                c = a + b
-            del c
-
+        added = {name: _adds(work[name, FIRST], device) for name in (TRAINING, WIDE)}
         shadows = {name: steps(shadow(kind), (FIRST,), device, torch_dtype(dtype))[FIRST] for name, kind in table.items()}
         calls = {name_of(*key): step for key, step in work.items()}
         calls |= {f"{name}, next to no data": step for name, step in shadows.items()}
-        calls |= {"adds alone": adds}
-        calls |= {f"{name} and adds": _and(work[name, FIRST], adds) for name in (TRAINING, WIDE)}
+        calls |= {f"{name}: adds alone": adds for name, (_, adds) in added.items()}
+        calls |= {f"{name} and adds": _and(work[name, FIRST], adds) for name, (_, adds) in added.items()}
         found = _wall(device, calls, quick, within(progress, 0.0, 0.5))
         totals = _totals(device, calls, quick, progress) if device == "cuda" else {}
     kernels: dict[str, int] = {}
@@ -181,27 +176,14 @@ def null_experiment(
         }
         for name, batch in work
     ]
-    extra = {
-        "adds": EXTRA,
-        "alone_ns": found["adds alone"].ns,
-        "rows": [
-            {
-                "kind": name,
-                "batch": FIRST,
-                "step_ns": found[name_of(name, FIRST)].ns,
-                "with_ns": found[f"{name} and adds"].ns,
-                "seen": found.difference(name_of(name, FIRST), f"{name} and adds").seen,
-            }
-            for name in (TRAINING, WIDE)
-        ],
-    }
+    extra = [_extra_row(found, name, count) for name, (count, _) in added.items()]
     shadow_ns = {name: found[f"{name}, next to no data"].ns for name in table}
     return {
         "device": device,
         "dtype": dtype,
         "rows": rows,
         "shadow": shadow_ns,
-        "extra": extra,
+        "extra": {"rows": extra},
         "race": replace(found, device=device),
         "numbers": numbers(rows, shadow_ns, extra) | {"aa_error": found.aa_error},
         "notes": [*notes, *found.notes],
@@ -215,7 +197,7 @@ def bound(row: dict) -> str | None:
     return "host" if row["host_ns"] >= row["device_ns"] else "device"
 
 
-def numbers(rows: list[dict], shadow_ns: dict[str, float], extra: dict) -> dict[str, float]:
+def numbers(rows: list[dict], shadow_ns: dict[str, float], extra: list[dict]) -> dict[str, float]:
     """Figures by name, for each kind: "_double" (the step at the second batch, twice the first, over that at the first),
     "_last_double" (the last batch over the one before, per doubling), "_largest" (largest batch over smallest), "_ops_ratio"
     (their ops), "_ops", "_step" (ns, smallest batch), "_fixed_share" and "_fixed_share_largest" (the same ops on next to no data,
@@ -247,9 +229,39 @@ def numbers(rows: list[dict], shadow_ns: dict[str, float], extra: dict) -> dict[
             }
         if first["kernels"]:
             out[f"{kind}_kernels"] = float(first["kernels"])
-    for row in extra["rows"]:
-        out[f"extra_{row['kind']}"] = (row["with_ns"] - row["step_ns"]) / extra["alone_ns"]
+    for row in extra:
+        out[f"extra_{row['kind']}"] = (row["with_ns"] - row["step_ns"]) / row["alone_ns"]
     return out
+
+
+def _adds(step: Callable[[], None], device: str) -> tuple[int, Callable[[], None]]:
+    """(how many one-element adds take EXTRA_SHARE of a step, a callable that runs them)."""
+    import torch
+
+    a, b = (torch.randn(1, device=device) for _ in range(2))
+
+    def adds(n: int) -> None:
+        for _ in range(n):
+            c = a + b
+        del c
+
+    took, one = (min(until_done(f, device)(1) for _ in range(3)) for f in (step, lambda: adds(500)))
+    count = min(MOST_EXTRA, max(20, round(EXTRA_SHARE * took / one * 500)))
+    return count, lambda: adds(count)
+
+
+def _extra_row(found: Race, kind: str, adds: int) -> dict:
+    grown = found.difference(name_of(kind, FIRST), f"{kind} and adds")
+    return {
+        "kind": kind,
+        "batch": FIRST,
+        "adds": adds,
+        "alone_ns": found[f"{kind}: adds alone"].ns,
+        "step_ns": found[name_of(kind, FIRST)].ns,
+        "with_ns": found[f"{kind} and adds"].ns,
+        "error_ns": grown.error_ns,
+        "seen": grown.seen,
+    }
 
 
 def _and(step: Callable[[], None], more: Callable[[], None]) -> Callable[[], None]:
@@ -260,10 +272,10 @@ def _and(step: Callable[[], None], more: Callable[[], None]) -> Callable[[], Non
     return both
 
 
-def _wall(device: str, calls: dict[str, Callable], quick: bool, progress: Progress | None):
+def _wall(device: str, calls: dict[str, Callable], quick: bool, progress: Progress | None) -> Race:
     """One race of all, each until the device is done."""
     arms = {name: until_done(step, device) for name, step in calls.items()}
-    return race("cpu", {}, arms=arms, blocks=15 if quick else 30, at_most_s=4 if quick else 12, progress=progress)
+    return race("cpu", {}, arms=arms, blocks=12 if quick else 30, at_most_s=3 if quick else 12, progress=progress)
 
 
 def until_done(step: Callable[[], None], device: str) -> Callable[[int], float]:

@@ -65,7 +65,7 @@ def three_models(device: str = "cpu", progress: Progress | None = None, *, quick
         [*calibration, *cases],
         progress,
         windows=25 if quick else 40,
-        at_most_s=6 if quick else 18,
+        at_most_s=6 if quick else 14,
     )
     known = [Timed(p, us) for p, us in zip(calibration, found["us"], strict=False)]
     unseen = [Timed(p, us) for p, us in zip(cases, found["us"][len(calibration) :], strict=True)]

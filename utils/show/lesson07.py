@@ -69,6 +69,7 @@ APART = 0.05  # two models whose median errors differ by less are called alike
 LONG = 16  # ops from which a chain is called long
 IN_PROPORTION = 1.5  # a time within this factor of the sizes' ratio follows the size
 AS_LONG = 1.15
+STALE = 1.2  # an error so much larger is laid to the age of the prices
 APART_RATE = 1.25  # a rate so far above the memory's did not come from memory
 OP_NAMES = {"scale": "times a Python number"}
 SIDES = {"host": "the host", "device": "the kernels"}
@@ -260,11 +261,14 @@ def _meaning(part: Mapping) -> str:
     """What the errors say about who worked at the same time as whom."""
     worse = _worse({"rows": _long(part) or part["rows"]})
     if part["device"] == "cpu":
-        return {
+        same = all(abs(row["queue_us"] / row["sum_us"] - 1.0) < 1e-6 for row in part["rows"])
+        queue = " With no device to drain it, the queue played through is the sum." if same else ""
+        words = {
             "max": "The host runs the loop itself here: nothing overlaps, so a maximum leaves the shorter half out.",
             "sum": "One thread does both halves, and yet the sum was farther off: its prices did not hold in these chains.",
             "alike": "One half outweighs the other in most of these cases, so sum and maximum hardly differ.",
         }[worse]
+        return words + queue
     return {
         "sum": "In long chains the device works while the host issues: a sum charges for both, and is too long.",
         "max": "The maximum was farther off: something between the two sides is waited for and not in it.",
@@ -449,10 +453,11 @@ def stale(*parts: Both) -> Sentence:
     for part in parts:
         numbers = {} if part.there.value is None else part.there.value["numbers"]
         if "stale_median" in numbers:
+            old, new = numbers["stale_median"], numbers["fresh_median"]
+            apart = "old prices cost accuracy there" if old > STALE * new else "in that run the old prices had held"
             out.append(
-                f"With prices taken in a run's first quarter, half of the cases of its last are off by more than "
-                f"{per_cent(numbers['stale_median'])}; with prices of that same quarter by {per_cent(numbers['fresh_median'])} "
-                f"({part.there.label})."
+                f"For the cases of a run's last quarter the model's median error was {per_cent(old)} with prices of the first "
+                f"quarter and {per_cent(new)} with prices of the same one: {apart} ({part.there.label})."
             )
     return Sentence(*(out or ["Prices of another moment were not tried in a recording yet."]))
 
@@ -592,13 +597,13 @@ def transfer(mine_us: float | None, calibration: Both, measured_us: float | None
         {"what": f"memory bar, {significant(UPDATES * TRANSFER_TENSORS * nbytes * 1e-6)} million bytes", "time": _us(memory)},
         *({"what": name, "time": _us(us)} for name, us in models.items()),
     ]
-    truth, against = models[best], f"the {best}"
+    near = abs(mine_us - models[best]) <= 0.25 * models[best]
+    notes = [f"Near enough: within a quarter of the {best}." if near else (
+        f"More than a quarter off the {best}: which bar is longer, how many ops are there, and how many tensors does each move?"
+    )]  # fmt: skip
     if measured_us is not None:
         rows.append({"what": "measured here", "time": _us(measured_us)})
-        truth, against = measured_us, "the measured step"
-    near = abs(mine_us - truth) <= 0.25 * truth
-    counts = f"Near enough: within a quarter of {against}." if near else (
-        f"More than a quarter off {against}: which bar is longer, how many ops are there, and how many tensors does each move?"
-    )  # fmt: skip
+        way = "less" if models[best] < measured_us else "more"
+        notes.append(f"The {best} is {per_cent(abs(models[best] / measured_us - 1.0))} {way} than what was measured.")
     label = found.label if found.value is not None else "the texts' prices: nothing was measured"
-    return Table(rows, {"what": "whose", "time": "a step"}, "A hundred updates by hand", [counts, label])
+    return Table(rows, {"what": "whose", "time": "a step"}, "A hundred updates by hand", [*notes, label])

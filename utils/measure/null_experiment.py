@@ -59,10 +59,10 @@ KINDS: dict[str, dict[str, Kind]] = {
         WEIGHTS: Kind(Size("weights", 768, 2, 8, 256, 1, 1), (2, 4), _powers(16), False),
     },
     "cuda": {
-        TRAINING: Kind(Size("small", 512, 4, 8, 4096, 1, 64), (2, 4, 16, 64, 256), _powers(512), True),
-        INFERENCE: Kind(Size("small", 512, 4, 8, 4096, 1, 64), (2, 4, 16, 64, 256), _powers(512), False),
-        WIDE: Kind(Size("wide", 4096, 2, 32, 4096, 1, 1024), (2, 4), _powers(8), True),
-        WEIGHTS: Kind(Size("weights", 8192, 4, 64, 4096, 1, 1), (2, 4, 16), _powers(64), False),
+        TRAINING: Kind(Size("small", 512, 4, 8, 4096, 1, 64), (2, 4, 16, 64, 256), (2, 4, 8, 16, 64, 256, 512), True),
+        INFERENCE: Kind(Size("small", 512, 4, 8, 4096, 1, 64), (2, 4, 16, 64, 256), (2, 4, 16, 64, 256, 512), False),
+        WIDE: Kind(Size("wide", 4096, 2, 32, 4096, 1, 1024), (2, 4), (2, 4), True),
+        WEIGHTS: Kind(Size("weights", 8192, 4, 64, 4096, 1, 1), (2, 4, 16), (2, 4, 16, 64), False),
     },
 }
 LITTLE = {WIDE: 2048, WEIGHTS: 4096}  # the widths where less than 24 GiB of a GPU are free
@@ -153,7 +153,7 @@ def null_experiment(
         calls |= {f"{name}: adds alone": adds for name, (_, adds) in added.items()}
         calls |= {f"{name} and adds": _and(work[name, FIRST], adds) for name, (_, adds) in added.items()}
         found = _wall(device, calls, quick, within(progress, 0.0, 0.5))
-        totals = _totals(device, calls, quick, progress) if device == "cuda" else {}
+        totals = _totals(device, calls, progress) if device == "cuda" else {}
     kernels: dict[str, int] = {}
     if device == "cuda":
         try:
@@ -275,7 +275,7 @@ def _and(step: Callable[[], None], more: Callable[[], None]) -> Callable[[], Non
 def _wall(device: str, calls: dict[str, Callable], quick: bool, progress: Progress | None) -> Race:
     """One race of all, each until the device is done."""
     arms = {name: until_done(step, device) for name, step in calls.items()}
-    return race("cpu", {}, arms=arms, blocks=12 if quick else 30, at_most_s=3 if quick else 12, progress=progress)
+    return race("cpu", {}, arms=arms, blocks=12 if quick else 30, at_most_s=3 if quick else 8, progress=progress)
 
 
 def until_done(step: Callable[[], None], device: str) -> Callable[[int], float]:
@@ -295,9 +295,9 @@ def until_done(step: Callable[[], None], device: str) -> Callable[[int], float]:
     return arm
 
 
-def _totals(device: str, calls: dict[str, Callable], quick: bool, progress: Progress | None) -> dict[str, dict[str, float]]:
+def _totals(device: str, calls: dict[str, Callable], progress: Progress | None) -> dict[str, dict[str, float]]:
     """Host and device, each alone (ns)."""
-    how = {"device": device, "blocks": 10 if quick else 20, "at_most_s": 3 if quick else 6}
+    how = {"device": device, "blocks": 10, "at_most_s": 3}
     steps_only = {name: step for name, step in calls.items() if "adds" not in name}
     host = time_host(steps_only, progress=within(progress, 0.5, 0.15), **how)
     there = time_device(steps_only, progress=within(progress, 0.65, 0.15), **how)

@@ -81,7 +81,9 @@ def check_interventions(m) -> None:
     for share, kind in ((0.1, "device"), (0.8, "host")):
         assert m.flat(both(batches.null(weights_fixed=share)))[0] == m.FLAT_ANSWERS[kind][1], kind
     assert m.flat(both(None, batches.null("cuda")))[0] == m.FLAT_ANSWERS["device"][1]
-    assert "flat as well" in str(m.flat(both(batches.null()))[1])
+    assert "flat as well" in str(m.flat(both(batches.null()))[1]) and "noise" not in str(m.flat(both(batches.null()))[1])
+    for say in (m.flat(both(batches.null(weights=0.6))), m.null(both(batches.null(training=0.8)))):
+        assert "cannot make it shorter: noise did" in str(say[1])
     assert "not flat on this machine" in str(m.flat(both(batches.null(weights=1.4)))[1])
 
 

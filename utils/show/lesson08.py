@@ -74,7 +74,7 @@ WORTH_ANSWERS = {
 WHY = {
     "batch_and_scale.null": "Where the price of each op, and not the numbers in it, makes the step, more numbers change little.",
     "batch_and_scale.ops": "A batch makes tensors larger, and not more of them: the same calls in the same order.",
-    "batch_and_scale.extra": "What is added to the longer of two sides shows. One thread has one side, and hides nothing.",
+    "batch_and_scale.extra": "The host's time shows where it is the longer side; elsewhere only the adds' kernels do. One thread hides nothing.",
     "batch_and_scale.wide": "In wide layers the products are the step, and their work doubles with the batch.",
     "batch_and_scale.flat": "Reading the weights is a fixed price, too. A flat step says that something is fixed, and not what.",
     "batch_and_scale.layer": "Views only describe memory that is there: a call for the host, and no work for the device.",
@@ -104,6 +104,11 @@ def _rows(value: Mapping, kind: str) -> list[Mapping]:
     return sorted((row for row in value["rows"] if row["kind"] == kind), key=lambda row: row["batch"])
 
 
+def _noise(ratio: float) -> str:
+    """The words behind a step that got shorter with more samples."""
+    return " (more samples cannot make it shorter: noise did)" if ratio < 1 / APART else ""
+
+
 def _growth(ratio: float) -> str:
     """About as long, longer by less than half, or more."""
     return "same" if ratio < APART else "some" if ratio < HALF_MORE else "double"
@@ -118,10 +123,11 @@ def null(part: Both) -> tuple[str | None, Sentence]:
     def say(value: Mapping) -> str:
         rows, numbers = _rows(value, "training"), value["numbers"]
         first, second, last = rows[0], rows[1], rows[-1]
+        double, samples = numbers["training_double"], last["batch"] // first["batch"]
         return (
-            f"From batch {first['batch']} to {second['batch']} the step took {times(numbers['training_double'])} as long, to "
-            f"{last['batch']:,} {times(numbers['training_largest'])}, with {last['batch'] // first['batch']:,} times the "
-            f"samples. {bound_words(value, 'training')}{ONE_THREAD if value['device'] == 'cpu' else ''}"
+            f"From batch {first['batch']} to {second['batch']} the step took {times(double)} as long{_noise(double)}, to "
+            f"{last['batch']:,} {times(numbers['training_largest'])}, with {samples:,} times the samples. "
+            f"{bound_words(value, 'training')}{ONE_THREAD if value['device'] == 'cpu' else ''}"
         )
 
     return option(part, lambda v: _growth(v["numbers"]["training_double"]), NULL_ANSWERS), told(part, "a batch sweep", say)
@@ -132,7 +138,11 @@ def bound_words(value: Mapping, kind: str) -> str:
     numbers = value["numbers"]
     if value["device"] == "cpu":
         share = numbers[f"{kind}_fixed_share"]
-        what = "most of it is a fixed price for each op" if share > 0.5 else "most of it is the work on the numbers"
+        what = (
+            "most of it is a fixed price for each op"
+            if share > 0.5
+            else "most of it is the work on the numbers, weights among them"
+        )
         return f"The same ops on next to no numbers take {per_cent(share)} of the step at the smallest batch: {what}."
     host, device = numbers.get(f"{kind}_host"), numbers.get(f"{kind}_device")
     if host is None or device is None:
@@ -300,7 +310,7 @@ def flat(part: Both) -> tuple[str | None, Sentence]:
 
     def say(value: Mapping) -> str:
         numbers = value["numbers"]
-        words = f"Its step took {times(numbers['weights_double'])} as long at twice the batch"
+        words = f"Its step took {times(numbers['weights_double'])} as long at twice the batch{_noise(numbers['weights_double'])}"
         flatly = "flat as well" if _growth(numbers["weights_double"]) == "same" else "not flat on this machine"
         return f"{words}: {flatly}. {bound_words(value, 'weights')}"
 

@@ -74,7 +74,7 @@ WORTH_ANSWERS = {
 WHY = {
     "batch_and_scale.null": "Where the price of each op, and not the numbers in it, makes the step, more numbers change little.",
     "batch_and_scale.ops": "A batch makes tensors larger, and not more of them: the same calls in the same order.",
-    "batch_and_scale.extra": "The host's time shows where it is the longer side; elsewhere only the adds' kernels do. One thread hides nothing.",
+    "batch_and_scale.extra": "What the host pays more shows where it is the longer side. One thread has no other side to hide behind.",
     "batch_and_scale.wide": "In wide layers the products are the step, and their work doubles with the batch.",
     "batch_and_scale.flat": "Reading the weights is a fixed price, too. A flat step says that something is fixed, and not what.",
     "batch_and_scale.layer": "Views only describe memory that is there: a call for the host, and no work for the device.",

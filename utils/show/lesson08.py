@@ -74,7 +74,7 @@ WORTH_ANSWERS = {
 WHY = {
     "batch_and_scale.null": "Where the price of each op, and not the numbers in it, makes the step, more numbers change little.",
     "batch_and_scale.ops": "A batch makes tensors larger, and not more of them: the same calls in the same order.",
-    "batch_and_scale.extra": "What the host pays more shows where it is the longer side. One thread has no other side to hide behind.",
+    "batch_and_scale.extra": "What the host pays more shows where it is the longer side. One thread has but one side.",
     "batch_and_scale.wide": "In wide layers the products are the step, and their work doubles with the batch.",
     "batch_and_scale.flat": "Reading the weights is a fixed price, too. A flat step says that something is fixed, and not what.",
     "batch_and_scale.layer": "Views only describe memory that is there: a call for the host, and no work for the device.",
@@ -378,13 +378,14 @@ def _optimizer(counted: Mapping, style: str) -> int:
 
 def step_tables(part: Both) -> list[Table]:
     """Each phase of the step: the fake CPU count, labelled as such, and that of a run."""
-    columns = {"source": "counted", "style": "layer", "phase": "phase", "calls": "calls", "ops": "compute", "views": "views"}
+    columns = {"source": "where", "how": "how", "style": "layer", "phase": "phase"}
+    columns |= {"calls": "calls", "ops": "compute", "views": "views"}
     out = []
     for found in each(part):
         fake, real = found.value["fake"], found.value["real"]
         ran = "in a run, CPU" if found.value["device"] == "cpu" else "in a run, GPU"
         rows = [
-            {"source": source, **row, "style": STYLES[row["style"]]}
+            {"source": source, "how": "counted", **row, "style": STYLES[row["style"]]}
             for source, counted in (("fake tensors, CPU", fake["rows"]), (ran, real["rows"]))
             for row in counted
         ]

@@ -248,10 +248,17 @@ def extra(part: Both) -> tuple[str | None, Sentence]:
 
 def _grew(value: Mapping, kind: str) -> float | None:
     """A step's growth over what the adds take alone; 0 where none was seen, None where the error could hide half of it."""
-    row = next(row for row in value["extra"]["rows"] if row["kind"] == kind)
+    row = next(row for row in _added(value) if row["kind"] == kind)
     if row["seen"]:
         return value["numbers"][f"extra_{kind}"]
     return 0.0 if row["error_ns"] < SHOWS * row["alone_ns"] / 2 else None
+
+
+def _added(value: Mapping) -> list[dict]:
+    """The steps with adds in them. A recording made before adds were sized to each step has number and price once for all."""
+    whole = {name: value["extra"][name] for name in ("adds", "alone_ns") if name in value["extra"]}
+    error = value["numbers"].get("aa_error", 0.0)
+    return [{"error_ns": error * row["with_ns"], **whole, **row} for row in value["extra"]["rows"]]
 
 
 def extra_tables(part: Both) -> list[Table]:
@@ -275,7 +282,7 @@ def extra_tables(part: Both) -> list[Table]:
                     "predicted": format_time(row["step_ns"] + row["alone_ns"]),
                     "with": format_time(row["with_ns"]),
                 }
-                for row in found.value["extra"]["rows"]
+                for row in _added(found.value)
             ],
             columns,
             "Adds of one element in a step",
@@ -461,9 +468,9 @@ def wave(part: Both) -> tuple[str | None, Sentence]:
         numbers = value["numbers"]
         words = (
             f"{value['sms']} SMs hold {value['fits']} blocks each; one block more than that took "
-            f"{times(numbers['spin_one_more'])} as long, one more than four such rounds {times(numbers['spin_later'])}. A kernel "
-            f"that computes, with a block for half of the SMs, took {times(numbers['work_half'])} the time of one with a block "
-            "for each: twice the work."
+            f"{times(numbers['spin_one_more'])} as long. A kernel that computes: one block more than one for each SM took "
+            f"{times(numbers['work_one_more'])} as long, one more than four for each SM {times(numbers['work_later'])}; with a "
+            f"block for half of the SMs it took {times(numbers['work_half'])} as long as with one for each, for half the work."
         )
         if "gemm_dip" in numbers:
             words += (

@@ -168,7 +168,10 @@ def test_a_layer_more_is_always_as_many_ops_more(style):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(step32, "WIDE", TINY)
         drawn = step32.drawn_on(style, 5)
-    assert [{**row, "how": "counted"} for row in drawn] == five and {row["how"] for row in drawn} == {"drawn on"}
+        patch.setattr(step32, "WIDE", replace(TINY, layers=5))
+        quick = step32.quickly(style)
+    assert [{**row, "how": "counted"} for row in drawn] == [{**row, "how": "counted"} for row in quick] == five
+    assert {row["how"] for row in drawn} == {"drawn on"} and ("counted" in {row["how"] for row in quick}) == (style == "shipped")
 
 
 def test_a_fake_step_has_no_memory_and_no_data():
@@ -218,7 +221,6 @@ def test_step32_whole_but_small(monkeypatch):
         assert (n[f"real_{style}_ops"], n[f"fake_{style}_ops"]) == (real, fake)
         one_by_one = n[f"one_by_one_{style}_ops"]
         assert one_by_one > n[f"fake_{style}_optimizer_ops"]  # one parameter after the other takes more ops
-        assert n[f"estimate_{style}"] == pytest.approx(n[f"price_{style}"] * real)
         assert n[f"estimate_error_{style}"] == pytest.approx(n[f"estimate_{style}"] / n[f"step_{style}"] - 1)
     assert part["real"]["kernels"] is None and "wider_spelled" not in n
 
@@ -230,7 +232,7 @@ def test_step32_numbers_on_a_gpu_hold_the_kernels_and_the_wider_step():
         for p in ("forward", "backward", "optimizer")
     ]
     timed = [{"style": s, "width": w, "ops": 30, "ns": ns} for s in step32.STYLES for w, ns in ((64, 2e7), (1024, 2.2e7))]
-    price = dict.fromkeys(step32.STYLES, 6e5)
+    price = dict.fromkeys(step32.STYLES, (3e6, 5e5))
     kernels = {"shipped": 11, "spelled": 22}
     n = step32.numbers(rows, rows, rows[2::3], {"fake": 7, "real": 5}, timed, price, kernels)
     assert n["real_spelled_kernels"] == 22 and n["wider_shipped"] == pytest.approx(1.1) and n["check_difference"] == 2
@@ -503,7 +505,7 @@ def test_kernels_are_counted_by_segment_and_none_is_a_failure():
 
 
 def test_what_the_profiler_runs_are_the_parts_own_steps():
-    assert set(profiled.PROGRAMS) >= {name for names in profiled.TOGETHER for name in names}
+    assert set(profiled.PROGRAMS) >= {"sweep", "layers", "step32"} | {name for names in profiled.TOGETHER for name in names}
     with pytest.raises(KeyError, match="no program"):
         profiled.shared("nonsense")
     assert list(layer_ops.works("cpu")) == [f"{s} {p}" for s, p in layer_ops_rows()]

@@ -81,7 +81,9 @@ def check_interventions(m) -> None:
     for share, kind in ((0.1, "device"), (0.8, "host")):
         assert m.flat(both(batches.null(weights_fixed=share)))[0] == m.FLAT_ANSWERS[kind][1], kind
     assert m.flat(both(None, batches.null("cuda")))[0] == m.FLAT_ANSWERS["device"][1]
-    assert "flat as well" in str(m.flat(both(batches.null()))[1])
+    assert "flat as well" in str(m.flat(both(batches.null()))[1]) and "noise" not in str(m.flat(both(batches.null()))[1])
+    for say in (m.flat(both(batches.null(weights=0.6))), m.null(both(batches.null(training=0.8)))):
+        assert "cannot make it shorter: noise did" in str(say[1])
     assert "not flat on this machine" in str(m.flat(both(batches.null(weights=1.4)))[1])
 
 
@@ -116,7 +118,8 @@ def check_device(m) -> None:
         assert m.wave(both(None, batches.waves(ratio)))[0] == m.WAVE_ANSWERS[kind][1], kind
     said = str(m.wave(both(None, batches.waves(1.97)))[1])
     assert "no compiler" in said and "132 SMs hold 8 blocks each; one block more than that took 2.0 times" in said
-    assert "four such rounds 1.2 times" in said and "took 1.0 times the time of one with a block for each" in said
+    assert "one for each SM took 1.9 times as long, one more than four for each SM 1.2 times" in said
+    assert "took 1.0 times as long as with one for each, for half the work" in said
     assert "fell by up to 40 %" in said and "FLOPs" not in str(m.wave(both(None, batches.waves(dip=None)))[1])
     pictures = m.wave_figures(both(None, batches.waves()))
     assert len(pictures) == 2 and all(THERE in p.alt for p in pictures) and "197 µs at 1,057" in pictures[0].alt
@@ -218,6 +221,16 @@ FAULTS = {
 def test_a_broken_lesson_is_found_out(fault, tmp_path):
     with pytest.raises(AssertionError):
         check_sentences(broken(lesson08, *FAULTS[fault], tmp_path))
+
+
+def test_adds_that_were_counted_once_for_all_steps_are_read_too():
+    value = batches.null(extra=(0.96, 0.28))
+    whole = {"adds": 512, "alone_ns": 3.3e6, "rows": []}
+    for row in value["extra"]["rows"]:
+        whole["rows"].append({name: row[name] for name in ("kind", "batch", "step_ns", "with_ns", "seen")})
+    right, said = lesson08.extra(both(None, {**value, "numbers": value["numbers"] | {"aa_error": 0.04}, "extra": whole}))
+    assert right == lesson08.EXTRA_ANSWERS["small"][1] and "the wide step grew by 28 % of that" in str(said)
+    assert lesson08.extra_tables(both(None, {**value, "extra": whole}))[0].rows[0]["adds"] == 512
 
 
 def test_the_lesson_measures_only_what_the_study_has():

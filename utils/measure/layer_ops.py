@@ -121,7 +121,7 @@ def _token(device: str, quick: bool, progress: Progress | None) -> list[dict]:
     dtype = usual_dtype(device)
     runs = {f"{n} layers": one_token(n, width, heads, past, device, torch_dtype(dtype)) for n in (1, LAYERS)}
     ops = {name: len(counted(run).computing) for name, run in runs.items()}
-    how = {"device": device, "blocks": 15 if quick else 40, "at_most_s": 3 if quick else 6}
+    how = {"device": device, "blocks": 12 if quick else 25, "at_most_s": 2 if quick else 4}
     host = time_host(runs, progress=progress, **how)
     one = "1 layers"
     there = time_device({one: runs[one]}, **how) if device == "cuda" else None

@@ -25,7 +25,8 @@ from utils.model.readings import Race
 
 TRAINING, INFERENCE, WIDE, WEIGHTS = "training", "inference", "wide", "weights"
 SHADOW_WIDTH = 8
-EXTRA_SHARE, MOST_EXTRA = 0.4, 20_000  # of a step that the added ops should take, and how many there may be
+# Of a step that the added ops should take, and the most of them. Less on a GPU, where the wide step's host must stay ahead.
+EXTRA_SHARE, MOST_EXTRA = {"cpu": 0.8, "cuda": 0.4}, 20_000
 FIRST = 2  # the smallest batch
 GIB = 1 << 30
 
@@ -59,10 +60,10 @@ KINDS: dict[str, dict[str, Kind]] = {
         WEIGHTS: Kind(Size("weights", 768, 2, 8, 256, 1, 1), (2, 4), _powers(16), False),
     },
     "cuda": {
-        TRAINING: Kind(Size("small", 512, 4, 8, 4096, 1, 64), (2, 4, 16, 64, 256), _powers(512), True),
-        INFERENCE: Kind(Size("small", 512, 4, 8, 4096, 1, 64), (2, 4, 16, 64, 256), _powers(512), False),
-        WIDE: Kind(Size("wide", 4096, 2, 32, 4096, 1, 1024), (2, 4), _powers(8), True),
-        WEIGHTS: Kind(Size("weights", 8192, 4, 64, 4096, 1, 1), (2, 4, 16), _powers(64), False),
+        TRAINING: Kind(Size("small", 512, 4, 8, 4096, 1, 64), (2, 4, 16, 64, 256), (2, 4, 8, 16, 64, 256, 512), True),
+        INFERENCE: Kind(Size("small", 512, 4, 8, 4096, 1, 64), (2, 4, 16, 64, 256), (2, 4, 16, 64, 256, 512), False),
+        WIDE: Kind(Size("wide", 4096, 2, 32, 4096, 1, 1024), (2, 4), (2, 4), True),
+        WEIGHTS: Kind(Size("weights", 8192, 4, 64, 4096, 1, 1), (2, 4, 16), (2, 4, 16, 64), False),
     },
 }
 LITTLE = {WIDE: 2048, WEIGHTS: 4096}  # the widths where less than 24 GiB of a GPU are free
@@ -124,10 +125,10 @@ def null_experiment(
 ) -> dict:
     """Steps of four models at growing batches:
 
-    "rows": [{"kind", "words", "batch", "tokens", "ops" (that compute), "views", "kernels" | None, "step_ns" (wall), "host_ns" |
-    None (issuing alone, the queue empty before), "device_ns" | None (its kernels alone, the queue held)}] with the kinds
-    "training" and "inference" of a small transformer, "wide" (training, where the work sets the time) and "weights" (one token a
-    sample through layers so wide that reading them sets the time: flat as well, and not launch bound).
+    "rows": [{"kind", "words", "batch", "tokens", "ops" (that compute), "views", "kernels" | None (by the profiler, not quick),
+    "step_ns" (wall), "host_ns" | None (issuing alone, the queue empty before), "device_ns" | None (its kernels alone, the queue
+    held)}] with the kinds "training" and "inference" of a small transformer, "wide" (training, where the work sets the time) and
+    "weights" (one token a sample through layers so wide that reading them sets the time: flat as well, and not launch bound).
     "shadow": {kind: ns} of the same ops on next to no data. "extra": {"rows": [{"kind", "batch", "adds", "alone_ns", "step_ns",
     "with_ns", "error_ns", "seen"}]}: one-element adds put into the step, so many that alone they take EXTRA_SHARE of it.
     "race" (wall), "dtype", "numbers" (see `numbers`). On a CPU all on one thread. About 5 s quick. MeasurementError without the
@@ -152,10 +153,13 @@ def null_experiment(
         calls |= {f"{name}, next to no data": step for name, step in shadows.items()}
         calls |= {f"{name}: adds alone": adds for name, (_, adds) in added.items()}
         calls |= {f"{name} and adds": _and(work[name, FIRST], adds) for name, (_, adds) in added.items()}
-        found = _wall(device, calls, quick, within(progress, 0.0, 0.5))
-        totals = _totals(device, calls, quick, progress) if device == "cuda" else {}
+        short = _wall(device, calls, (TRAINING, INFERENCE), quick, within(progress, 0.0, 0.25))
+        long = _wall(device, calls, (WIDE, WEIGHTS), quick, within(progress, 0.25, 0.25))
+        totals = _totals(device, {name_of(*key): step for key, step in work.items()}, progress) if device == "cuda" else {}
+    races = {TRAINING: short, WIDE: long}
+    found = replace(short, readings=short.readings | long.readings)
     kernels: dict[str, int] = {}
-    if device == "cuda":
+    if device == "cuda" and not quick:
         try:
             seen = events("sweep", within(progress, 0.8, 0.2))
             kernels = profiled.kernels(seen, [name_of(*key) for key in work])
@@ -176,7 +180,7 @@ def null_experiment(
         }
         for name, batch in work
     ]
-    extra = [_extra_row(found, name, count) for name, (count, _) in added.items()]
+    extra = [_extra_row(races[name], name, count) for name, (count, _) in added.items()]
     shadow_ns = {name: found[f"{name}, next to no data"].ns for name in table}
     return {
         "device": device,
@@ -246,7 +250,7 @@ def _adds(step: Callable[[], None], device: str) -> tuple[int, Callable[[], None
         del c
 
     took, one = (min(until_done(f, device)(1) for _ in range(3)) for f in (step, lambda: adds(500)))
-    count = min(MOST_EXTRA, max(20, round(EXTRA_SHARE * took / one * 500)))
+    count = min(MOST_EXTRA, max(20, round(EXTRA_SHARE[device] * took / one * 500)))
     return count, lambda: adds(count)
 
 
@@ -272,10 +276,11 @@ def _and(step: Callable[[], None], more: Callable[[], None]) -> Callable[[], Non
     return both
 
 
-def _wall(device: str, calls: dict[str, Callable], quick: bool, progress: Progress | None) -> Race:
-    """One race of all, each until the device is done."""
-    arms = {name: until_done(step, device) for name, step in calls.items()}
-    return race("cpu", {}, arms=arms, blocks=12 if quick else 30, at_most_s=3 if quick else 12, progress=progress)
+def _wall(device: str, calls: dict[str, Callable], of: tuple[str, ...], quick: bool, progress: Progress | None) -> Race:
+    """One race of the calls of these kinds, each until the device is done. The short steps and the long ones race apart, so that
+    the short ones have more blocks."""
+    arms = {name: until_done(step, device) for name, step in calls.items() if name.startswith(of)}
+    return race("cpu", {}, arms=arms, blocks=20 if quick else 40, at_most_s=1.8 if quick else 5, progress=progress)
 
 
 def until_done(step: Callable[[], None], device: str) -> Callable[[int], float]:
@@ -295,10 +300,9 @@ def until_done(step: Callable[[], None], device: str) -> Callable[[int], float]:
     return arm
 
 
-def _totals(device: str, calls: dict[str, Callable], quick: bool, progress: Progress | None) -> dict[str, dict[str, float]]:
+def _totals(device: str, steps: dict[str, Callable], progress: Progress | None) -> dict[str, dict[str, float]]:
     """Host and device, each alone (ns)."""
-    how = {"device": device, "blocks": 10 if quick else 20, "at_most_s": 3 if quick else 6}
-    steps_only = {name: step for name, step in calls.items() if "adds" not in name}
-    host = time_host(steps_only, progress=within(progress, 0.5, 0.15), **how)
-    there = time_device(steps_only, progress=within(progress, 0.65, 0.15), **how)
-    return {"host": {n: host[n].ns for n in steps_only}, "device": {n: there[n].ns for n in steps_only}}
+    how = {"device": device, "blocks": 6, "at_most_s": 3}
+    host = time_host(steps, progress=within(progress, 0.5, 0.15), **how)
+    there = time_device(steps, progress=within(progress, 0.65, 0.15), **how)
+    return {"host": {n: host[n].ns for n in steps}, "device": {n: there[n].ns for n in steps}}

@@ -92,7 +92,7 @@ def host(device: str = "cpu", progress: Progress | None = None, *, quick: bool =
         "words": {name: form.words for name, form in forms.items()},
         "slowed": slow,
         "shared": together,
-        "race": found,
+        "race": replace(found, device=device),
         "not_here": NOT_HERE,
         "numbers": numbers(slow, together),
         "notes": [*notes, *said, NOT_HERE],

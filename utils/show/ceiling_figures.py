@@ -6,6 +6,7 @@ Each takes a part of the study "two_ceilings" and the label of whose it is; it m
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Mapping, Sequence
 
 from utils.show import theme
@@ -15,6 +16,7 @@ from utils.show.tables import Table, format_ns, format_time, significant
 
 MODELS = {"sum": "sum", "max": "maximum", "queue": "queue"}
 LONGEST = 22  # characters of the ops in a case's name
+NARROW = 62  # characters of a label over axes that leave room for the cases' names
 DRAWN = 12  # cases of many
 SHOWN = 16  # rows of a table twin made of many points
 
@@ -45,7 +47,7 @@ def models(rows: Sequence[Mapping], title: str, label: str) -> Picture:
             axes.axhline(row + 0.5, color=theme.GRID, linewidth=0.6)
         axes.set_xlabel("predicted time / measured time (grey: within a tenth)")
         axes.legend(loc="upper center", bbox_to_anchor=(0.4, -0.12 - 0.4 / len(rows)), ncols=3, fontsize=8.5)
-        axes.set_title(label, fontsize=9, fontweight="normal", color=theme.MUTED)
+        axes.set_title(textwrap.fill(label, NARROW), fontsize=9, fontweight="normal", color=theme.MUTED)
         _headline(figure, title)
 
     cells = [

@@ -305,7 +305,10 @@ def break_even(sweep: Both, calibration: Both) -> Sentence:
             return words
         charged = prices(found.value)
         predicted = break_even_elements(charged, 12)
-        words += f" From prices (host's price × bandwidth to memory, 12 bytes an element): {significant(predicted, 2)}."
+        less = " less an empty kernel's and a gap's" if charged.start_us or charged.gap_us else ""
+        words += (
+            f" From prices (the host's{less}, times the bandwidth to memory, 12 bytes an element): {significant(predicted, 2)}."
+        )
         if numbers.get("break_even") is None:
             return words
         rate = numbers["break_even_bytes"] / numbers["fixed"]  # bytes a ns are GB/s
@@ -432,7 +435,7 @@ def drift(part: Both) -> Sentence:
         )
         return (
             f"{words} Whoever had read the price once, at the start ({format_ns(first)}), would have been off by up to "
-            f"{per_cent(worst)} later: a model is no better than the moment of its prices, so they are read between its cases."
+            f"{per_cent(worst)} later."
         )
 
     return told(part, "how a price moves", say)
@@ -459,7 +462,8 @@ def stale(*parts: Both) -> Sentence:
                 f"For the cases of a run's last quarter the model's median error was {per_cent(old)} with prices of the first "
                 f"quarter and {per_cent(new)} with prices of the same one: {apart} ({part.there.label})."
             )
-    return Sentence(*(out or ["Prices of another moment were not tried in a recording yet."]))
+    moral = "A model is no better than the moment of its prices: they belong between its cases, in the same windows."
+    return Sentence(moral, *(out or ["Prices of another moment were not tried in a recording yet."]))
 
 
 def drift_figures(part: Both) -> list[Picture]:

@@ -74,7 +74,7 @@ WORTH_ANSWERS = {
 WHY = {
     "batch_and_scale.null": "Where the price of each op, and not the numbers in it, makes the step, more numbers change little.",
     "batch_and_scale.ops": "A batch makes tensors larger, and not more of them: the same calls in the same order.",
-    "batch_and_scale.extra": "What is added to the longer of two sides shows. One thread has one side, and hides nothing.",
+    "batch_and_scale.extra": "What the host pays more shows where it is the longer side. One thread has but one side.",
     "batch_and_scale.wide": "In wide layers the products are the step, and their work doubles with the batch.",
     "batch_and_scale.flat": "Reading the weights is a fixed price, too. A flat step says that something is fixed, and not what.",
     "batch_and_scale.layer": "Views only describe memory that is there: a call for the host, and no work for the device.",
@@ -104,6 +104,11 @@ def _rows(value: Mapping, kind: str) -> list[Mapping]:
     return sorted((row for row in value["rows"] if row["kind"] == kind), key=lambda row: row["batch"])
 
 
+def _noise(ratio: float) -> str:
+    """The words behind a step that got shorter with more samples."""
+    return " (more samples cannot make it shorter: noise did)" if ratio < 1 / APART else ""
+
+
 def _growth(ratio: float) -> str:
     """About as long, longer by less than half, or more."""
     return "same" if ratio < APART else "some" if ratio < HALF_MORE else "double"
@@ -118,10 +123,11 @@ def null(part: Both) -> tuple[str | None, Sentence]:
     def say(value: Mapping) -> str:
         rows, numbers = _rows(value, "training"), value["numbers"]
         first, second, last = rows[0], rows[1], rows[-1]
+        double, samples = numbers["training_double"], last["batch"] // first["batch"]
         return (
-            f"From batch {first['batch']} to {second['batch']} the step took {times(numbers['training_double'])} as long, to "
-            f"{last['batch']:,} {times(numbers['training_largest'])}, with {last['batch'] // first['batch']:,} times the "
-            f"samples. {bound_words(value, 'training')}{ONE_THREAD if value['device'] == 'cpu' else ''}"
+            f"From batch {first['batch']} to {second['batch']} the step took {times(double)} as long{_noise(double)}, to "
+            f"{last['batch']:,} {times(numbers['training_largest'])}, with {samples:,} times the samples. "
+            f"{bound_words(value, 'training')}{ONE_THREAD if value['device'] == 'cpu' else ''}"
         )
 
     return option(part, lambda v: _growth(v["numbers"]["training_double"]), NULL_ANSWERS), told(part, "a batch sweep", say)
@@ -132,7 +138,11 @@ def bound_words(value: Mapping, kind: str) -> str:
     numbers = value["numbers"]
     if value["device"] == "cpu":
         share = numbers[f"{kind}_fixed_share"]
-        what = "most of it is a fixed price for each op" if share > 0.5 else "most of it is the work on the numbers"
+        what = (
+            "most of it is a fixed price for each op"
+            if share > 0.5
+            else "most of it is the work on the numbers, weights among them"
+        )
         return f"The same ops on next to no numbers take {per_cent(share)} of the step at the smallest batch: {what}."
     host, device = numbers.get(f"{kind}_host"), numbers.get(f"{kind}_device")
     if host is None or device is None:
@@ -238,10 +248,17 @@ def extra(part: Both) -> tuple[str | None, Sentence]:
 
 def _grew(value: Mapping, kind: str) -> float | None:
     """A step's growth over what the adds take alone; 0 where none was seen, None where the error could hide half of it."""
-    row = next(row for row in value["extra"]["rows"] if row["kind"] == kind)
+    row = next(row for row in _added(value) if row["kind"] == kind)
     if row["seen"]:
         return value["numbers"][f"extra_{kind}"]
     return 0.0 if row["error_ns"] < SHOWS * row["alone_ns"] / 2 else None
+
+
+def _added(value: Mapping) -> list[dict]:
+    """The steps with adds in them. A recording made before adds were sized to each step has number and price once for all."""
+    whole = {name: value["extra"][name] for name in ("adds", "alone_ns") if name in value["extra"]}
+    error = value["numbers"].get("aa_error", 0.0)
+    return [{"error_ns": error * row["with_ns"], **whole, **row} for row in value["extra"]["rows"]]
 
 
 def extra_tables(part: Both) -> list[Table]:
@@ -265,7 +282,7 @@ def extra_tables(part: Both) -> list[Table]:
                     "predicted": format_time(row["step_ns"] + row["alone_ns"]),
                     "with": format_time(row["with_ns"]),
                 }
-                for row in found.value["extra"]["rows"]
+                for row in _added(found.value)
             ],
             columns,
             "Adds of one element in a step",
@@ -300,7 +317,7 @@ def flat(part: Both) -> tuple[str | None, Sentence]:
 
     def say(value: Mapping) -> str:
         numbers = value["numbers"]
-        words = f"Its step took {times(numbers['weights_double'])} as long at twice the batch"
+        words = f"Its step took {times(numbers['weights_double'])} as long at twice the batch{_noise(numbers['weights_double'])}"
         flatly = "flat as well" if _growth(numbers["weights_double"]) == "same" else "not flat on this machine"
         return f"{words}: {flatly}. {bound_words(value, 'weights')}"
 
@@ -368,13 +385,14 @@ def _optimizer(counted: Mapping, style: str) -> int:
 
 def step_tables(part: Both) -> list[Table]:
     """Each phase of the step: the fake CPU count, labelled as such, and that of a run."""
-    columns = {"source": "counted", "style": "layer", "phase": "phase", "calls": "calls", "ops": "compute", "views": "views"}
+    columns = {"source": "where", "how": "how", "style": "layer", "phase": "phase"}
+    columns |= {"calls": "calls", "ops": "compute", "views": "views"}
     out = []
     for found in each(part):
         fake, real = found.value["fake"], found.value["real"]
         ran = "in a run, CPU" if found.value["device"] == "cpu" else "in a run, GPU"
         rows = [
-            {"source": source, **row, "style": STYLES[row["style"]]}
+            {"source": source, "how": "counted", **row, "style": STYLES[row["style"]]}
             for source, counted in (("fake tensors, CPU", fake["rows"]), (ran, real["rows"]))
             for row in counted
         ]
@@ -450,9 +468,9 @@ def wave(part: Both) -> tuple[str | None, Sentence]:
         numbers = value["numbers"]
         words = (
             f"{value['sms']} SMs hold {value['fits']} blocks each; one block more than that took "
-            f"{times(numbers['spin_one_more'])} as long, one more than four such rounds {times(numbers['spin_later'])}. A kernel "
-            f"that computes, with a block for half of the SMs, took {times(numbers['work_half'])} the time of one with a block "
-            "for each: twice the work."
+            f"{times(numbers['spin_one_more'])} as long. A kernel that computes: one block more than one for each SM took "
+            f"{times(numbers['work_one_more'])} as long, one more than four for each SM {times(numbers['work_later'])}; with a "
+            f"block for half of the SMs it took {times(numbers['work_half'])} as long as with one for each, for half the work."
         )
         if "gemm_dip" in numbers:
             words += (

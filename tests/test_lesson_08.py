@@ -43,6 +43,7 @@ def check_null(m) -> None:
 
     assert m.ops(found)[0] == m.OPS_ANSWERS["same"][1] and "148 ops at every batch; 60 more calls" in str(m.ops(found)[1])
     assert "148 ops at every batch, and 139 kernels" in str(m.ops(found)[1])
+    assert "and 139 to 287 kernels" in str(m.ops(both(None, batches.null("cuda", ops_ratio=2.0)))[1])
     grown = both(batches.null(ops_ratio=2.0))
     assert m.ops(grown)[0] == m.OPS_ANSWERS["grow"][1] and "148 to 296 ops" in str(m.ops(grown)[1])
 
@@ -125,7 +126,8 @@ def check_device(m) -> None:
     assert len(pictures) == 2 and all(THERE in p.alt for p in pictures) and "197 µs at 1,057" in pictures[0].alt
 
     said = str(m.host(both(batches.host(small=1.02, wide=0.11))))
-    assert "the small step shows 100 % and the wide one 11 %" in said and "1.9 times" in said
+    assert "the small step shows 100 %" in said and "takes 4.0 times as long, and the wide step 1.2 times" in said
+    assert "the small step 1.9 times, the wide one 1.3 times" in said
     assert "another busy process" not in str(m.host(both(batches.host(shared=False))))
     assert m.host_tables(both(batches.host()))[0].rows[1]["predicted"] == m.format_time(3.5e6)
     for idle, kind in ((1980.0, "higher"), (1200.0, "lower"), (1500.0, "same")):
@@ -209,7 +211,7 @@ FAULTS = {
     "the shorter kernel's step always half": ('"same" if ratio > 0.95', '"half" if ratio > 0.95'),
     "a whole round called a little": ('"round" if ratio > 1.3', '"little" if ratio > 1.3'),
     "the clock turned round": ('"higher" if ratio > 1.02', '"lower" if ratio > 1.02'),
-    "the wide step's share in the small one's place": ("numbers['slope_small'])} and", "numbers['slope_wide'])} and"),
+    "the wide step's share in the small one's place": ("per_cent(numbers['slope_small'])", "per_cent(numbers['slope_wide'])"),
     "the devices in the order measured": ('(found["cpu"], found["cuda"]) if', "tuple(found.values()) if"),
     "a sample's time not divided by the batch": ('format_time(row["step_ns"] / row["batch"])', 'format_time(row["step_ns"])'),
     "a recording judged as if it were live": ("_judged(device, name, part.here)", "_judged(device, name, part.first)"),

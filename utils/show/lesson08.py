@@ -161,7 +161,8 @@ def ops(part: Both) -> tuple[str | None, Sentence]:
         counts = sorted({row["ops"] for row in rows})
         same = f"{counts[0]:,} ops at every batch" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,} ops"
         kernels = sorted({row["kernels"] for row in rows if row["kernels"] is not None})
-        of_them = f", and {' or '.join(f'{k:,}' for k in kernels)} kernels" if kernels else ""
+        span = f"{kernels[0]:,}" if len(kernels) == 1 else f"{kernels[0]:,} to {kernels[-1]:,}" if kernels else ""
+        of_them = f", and {span} kernels" if kernels else ""
         return f"The step has {same}{of_them}; {rows[0]['views']:,} more calls only look at memory that is there."
 
     def kind(value: Mapping) -> str:
@@ -505,9 +506,8 @@ def host(part: Both) -> Sentence:
     def say(value: Mapping) -> str:
         numbers = value["numbers"]
         words = (
-            f"Of the time that was added to the ops the small step shows {per_cent(numbers['slope_small'])} and the wide one "
-            f"{per_cent(numbers['slope_wide'])}. With the slowest thread the small step takes "
-            f"{times(numbers['slowed_small'])} as long and the wide one {times(numbers['slowed_wide'])}."
+            f"Of the time that was added to the ops the small step shows {per_cent(numbers['slope_small'])}. With the slowest "
+            f"thread it takes {times(numbers['slowed_small'])} as long, and the wide step {times(numbers['slowed_wide'])}."
         )
         if "shared_small" in numbers:
             words += (

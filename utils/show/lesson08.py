@@ -372,8 +372,8 @@ def step(part: Both) -> Sentence:
             words.append(
                 f"{name}: {numbers[f'fake_{style}_ops']:,.0f} ops that compute on fake CPU tensors (nothing ran; the optimizer's "
                 f"{fake:,}), {numbers[f'real_{style}_ops']:,.0f}{launched} when a narrow one ran (the optimizer's {real:,}). The "
-                f"host took {format_time(numbers[f'step_{style}'])}; the fake count at the price of an op in two layers is "
-                f"{format_time(numbers[f'estimate_{style}'])}, an estimate"
+                f"host took {format_time(numbers[f'step_{style}'])} for it; estimated from steps of a few layers it is "
+                f"{format_time(numbers[f'estimate_{style}'])}"
             )
         return f"A training step of 32 layers, {'; '.join(words)}."
 

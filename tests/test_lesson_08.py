@@ -121,6 +121,7 @@ def check_device(m) -> None:
     assert "no compiler" in said and "132 SMs hold 8 blocks each; one block more than that took 2.0 times" in said
     assert "one for each SM took 1.9 times as long, one more than four for each SM 1.2 times" in said
     assert "took 1.0 times as long as with one for each, for half the work" in said
+    assert "one more than four full rounds took 1.0 times; counting says 1.25" in said
     assert "fell by up to 40 %" in said and "FLOPs" not in str(m.wave(both(None, batches.waves(dip=None)))[1])
     pictures = m.wave_figures(both(None, batches.waves()))
     assert len(pictures) == 2 and all(THERE in p.alt for p in pictures) and "197 µs at 1,057" in pictures[0].alt

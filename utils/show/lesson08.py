@@ -473,6 +473,10 @@ def wave(part: Both) -> tuple[str | None, Sentence]:
             f"{times(numbers['work_one_more'])} as long, one more than four for each SM {times(numbers['work_later'])}; with a "
             f"block for half of the SMs it took {times(numbers['work_half'])} as long as with one for each, for half the work."
         )
+        if "spin_later" in numbers:
+            words += (
+                f" Of blocks that wait, one more than four full rounds took {times(numbers['spin_later'])}; counting says 1.25."
+            )
         if "gemm_dip" in numbers:
             words += (
                 f" Of products that grow by one tile of rows, the FLOPs a second fell by up to {per_cent(numbers['gemm_dip'])} "

@@ -110,9 +110,9 @@ def meets(points: list[tuple[float, float, float]]) -> float | None:
 def thousand(device: str = "cpu", progress: Progress | None = None, *, quick: bool = False) -> dict:
     """A thousand ops on small tensors, as the host issues them (claim A17):
 
-    "race" (ns a thousand), "rows": [{"what", "ms", "us_an_op"}], "numbers": "thousand" (ns, of a thousand adds; "thousand_ms"), "per_op" (ns),
-    "thousand_kinds" (ns, of 20 kinds in turn), "kinds_ratio". On a GPU they are issued into an empty queue that has room for
-    them. About 2 s quick. MeasurementError without the device.
+    "race" (ns a thousand), "rows": [{"what", "ms", "us_an_op"}], "numbers": "thousand" (ns, of a thousand adds; "thousand_ms"),
+    "per_op" (ns), "thousand_kinds" (ns, of 20 kinds in turn), "kinds_ratio". On a GPU they are issued into an empty queue that
+    has room for them. About 2 s quick. MeasurementError without the device.
     """
     need(device, "a thousand ops")
     import torch

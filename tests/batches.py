@@ -121,7 +121,7 @@ def waves(one_more: float = 1.97, half: float = 1.01, dip: float | None = 0.4) -
         for kernel, places in full.items()
         for blocks in (places // 2, places, places + 1, 2 * places)
     ]
-    numbers = {"spin_one_more": one_more, "work_one_more": 1.94, "work_later": 1.24, "work_half": half}
+    numbers = {"spin_one_more": one_more, "work_one_more": 1.94, "work_later": 1.24, "spin_later": 1.02, "work_half": half}
     numbers |= {"gemm_dip": dip} if dip else {}
     return part(numbers, "cuda", rows=rows, sms=132, fits=8, gemm=[])
 

@@ -43,6 +43,7 @@ def check_null(m) -> None:
 
     assert m.ops(found)[0] == m.OPS_ANSWERS["same"][1] and "148 ops at every batch; 60 more calls" in str(m.ops(found)[1])
     assert "148 ops at every batch, and 139 kernels" in str(m.ops(found)[1])
+    assert "and 139 to 287 kernels" in str(m.ops(both(None, batches.null("cuda", ops_ratio=2.0)))[1])
     grown = both(batches.null(ops_ratio=2.0))
     assert m.ops(grown)[0] == m.OPS_ANSWERS["grow"][1] and "148 to 296 ops" in str(m.ops(grown)[1])
 
@@ -95,7 +96,7 @@ def check_counts(m) -> None:
     said = str(m.step(both(batches.step(), batches.step("cuda", fake=3000, real=2500))))
     assert "3,000 ops that compute on fake CPU tensors (nothing ran; the optimizer's 20), 2,900 when a narrow" in said
     assert "2,500 and 2,400 kernels when a narrow one ran (the optimizer's 20)" in said.split(HERE)[1]
-    assert "The host took 25.0 ms; the fake count at the price of an op in two layers is 27.0 ms, an estimate" in said
+    assert "The host took 25.0 ms for it; estimated from steps of a few layers it is 27.0 ms" in said
     here, there = m.step_tables(both(batches.step(), batches.step("cuda")))
     assert {row["source"] for row in here.rows} == {"fake tensors, CPU", "in a run, CPU"}
     assert {row["source"] for row in there.rows} == {"fake tensors, CPU", "in a run, GPU"}
@@ -120,12 +121,14 @@ def check_device(m) -> None:
     assert "no compiler" in said and "132 SMs hold 8 blocks each; one block more than that took 2.0 times" in said
     assert "one for each SM took 1.9 times as long, one more than four for each SM 1.2 times" in said
     assert "took 1.0 times as long as with one for each, for half the work" in said
+    assert "one more than four full rounds took 1.0 times; counting says 1.25" in said
     assert "fell by up to 40 %" in said and "FLOPs" not in str(m.wave(both(None, batches.waves(dip=None)))[1])
     pictures = m.wave_figures(both(None, batches.waves()))
     assert len(pictures) == 2 and all(THERE in p.alt for p in pictures) and "197 µs at 1,057" in pictures[0].alt
 
     said = str(m.host(both(batches.host(small=1.02, wide=0.11))))
-    assert "the small step shows 100 % and the wide one 11 %" in said and "1.9 times" in said
+    assert "the small step shows 100 %" in said and "takes 4.0 times as long, and the wide step 1.2 times" in said
+    assert "the small step 1.9 times, the wide one 1.3 times" in said
     assert "another busy process" not in str(m.host(both(batches.host(shared=False))))
     assert m.host_tables(both(batches.host()))[0].rows[1]["predicted"] == m.format_time(3.5e6)
     for idle, kind in ((1980.0, "higher"), (1200.0, "lower"), (1500.0, "same")):
@@ -209,7 +212,7 @@ FAULTS = {
     "the shorter kernel's step always half": ('"same" if ratio > 0.95', '"half" if ratio > 0.95'),
     "a whole round called a little": ('"round" if ratio > 1.3', '"little" if ratio > 1.3'),
     "the clock turned round": ('"higher" if ratio > 1.02', '"lower" if ratio > 1.02'),
-    "the wide step's share in the small one's place": ("numbers['slope_small'])} and", "numbers['slope_wide'])} and"),
+    "the wide step's share in the small one's place": ("per_cent(numbers['slope_small'])", "per_cent(numbers['slope_wide'])"),
     "the devices in the order measured": ('(found["cpu"], found["cuda"]) if', "tuple(found.values()) if"),
     "a sample's time not divided by the batch": ('format_time(row["step_ns"] / row["batch"])', 'format_time(row["step_ns"])'),
     "a recording judged as if it were live": ("_judged(device, name, part.here)", "_judged(device, name, part.first)"),

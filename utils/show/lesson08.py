@@ -161,7 +161,8 @@ def ops(part: Both) -> tuple[str | None, Sentence]:
         counts = sorted({row["ops"] for row in rows})
         same = f"{counts[0]:,} ops at every batch" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,} ops"
         kernels = sorted({row["kernels"] for row in rows if row["kernels"] is not None})
-        of_them = f", and {' or '.join(f'{k:,}' for k in kernels)} kernels" if kernels else ""
+        span = f"{kernels[0]:,}" if len(kernels) == 1 else f"{kernels[0]:,} to {kernels[-1]:,}" if kernels else ""
+        of_them = f", and {span} kernels" if kernels else ""
         return f"The step has {same}{of_them}; {rows[0]['views']:,} more calls only look at memory that is there."
 
     def kind(value: Mapping) -> str:
@@ -371,8 +372,8 @@ def step(part: Both) -> Sentence:
             words.append(
                 f"{name}: {numbers[f'fake_{style}_ops']:,.0f} ops that compute on fake CPU tensors (nothing ran; the optimizer's "
                 f"{fake:,}), {numbers[f'real_{style}_ops']:,.0f}{launched} when a narrow one ran (the optimizer's {real:,}). The "
-                f"host took {format_time(numbers[f'step_{style}'])}; the fake count at the price of an op in two layers is "
-                f"{format_time(numbers[f'estimate_{style}'])}, an estimate"
+                f"host took {format_time(numbers[f'step_{style}'])} for it; estimated from steps of a few layers it is "
+                f"{format_time(numbers[f'estimate_{style}'])}"
             )
         return f"A training step of 32 layers, {'; '.join(words)}."
 
@@ -472,6 +473,10 @@ def wave(part: Both) -> tuple[str | None, Sentence]:
             f"{times(numbers['work_one_more'])} as long, one more than four for each SM {times(numbers['work_later'])}; with a "
             f"block for half of the SMs it took {times(numbers['work_half'])} as long as with one for each, for half the work."
         )
+        if "spin_later" in numbers:
+            words += (
+                f" Of blocks that wait, one more than four full rounds took {times(numbers['spin_later'])}; counting says 1.25."
+            )
         if "gemm_dip" in numbers:
             words += (
                 f" Of products that grow by one tile of rows, the FLOPs a second fell by up to {per_cent(numbers['gemm_dip'])} "
@@ -505,9 +510,8 @@ def host(part: Both) -> Sentence:
     def say(value: Mapping) -> str:
         numbers = value["numbers"]
         words = (
-            f"Of the time that was added to the ops the small step shows {per_cent(numbers['slope_small'])} and the wide one "
-            f"{per_cent(numbers['slope_wide'])}. With the slowest thread the small step takes "
-            f"{times(numbers['slowed_small'])} as long and the wide one {times(numbers['slowed_wide'])}."
+            f"Of the time that was added to the ops the small step shows {per_cent(numbers['slope_small'])}. With the slowest "
+            f"thread it takes {times(numbers['slowed_small'])} as long, and the wide step {times(numbers['slowed_wide'])}."
         )
         if "shared_small" in numbers:
             words += (

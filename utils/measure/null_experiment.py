@@ -7,7 +7,7 @@ takes for its kernels, stand beside it on a GPU; on a CPU, where both are one th
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from math import log2
@@ -60,10 +60,10 @@ KINDS: dict[str, dict[str, Kind]] = {
         WEIGHTS: Kind(Size("weights", 768, 2, 8, 256, 1, 1), (2, 4), _powers(16), False),
     },
     "cuda": {
-        TRAINING: Kind(Size("small", 512, 4, 8, 4096, 1, 64), (2, 4, 16, 64, 256), (2, 4, 8, 16, 64, 256, 512), True),
-        INFERENCE: Kind(Size("small", 512, 4, 8, 4096, 1, 64), (2, 4, 16, 64, 256), (2, 4, 16, 64, 256, 512), False),
+        TRAINING: Kind(Size("small", 512, 4, 8, 4096, 1, 64), (2, 4, 16, 256), (2, 4, 8, 16, 64, 256, 512), True),
+        INFERENCE: Kind(Size("small", 512, 4, 8, 4096, 1, 64), (2, 4, 256), (2, 4, 16, 64, 256, 512), False),
         WIDE: Kind(Size("wide", 4096, 2, 32, 4096, 1, 1024), (2, 4), (2, 4), True),
-        WEIGHTS: Kind(Size("weights", 8192, 4, 64, 4096, 1, 1), (2, 4, 16), (2, 4, 16, 64), False),
+        WEIGHTS: Kind(Size("weights", 8192, 4, 64, 4096, 1, 1), (2, 4), (2, 4, 16, 64), False),
     },
 }
 LITTLE = {WIDE: 2048, WEIGHTS: 4096}  # the widths where less than 24 GiB of a GPU are free
@@ -127,8 +127,9 @@ def null_experiment(
 
     "rows": [{"kind", "words", "batch", "tokens", "ops" (that compute), "views", "kernels" | None (by the profiler, not quick),
     "step_ns" (wall), "host_ns" | None (issuing alone, the queue empty before), "device_ns" | None (its kernels alone, the queue
-    held)}] with the kinds "training" and "inference" of a small transformer, "wide" (training, where the work sets the time) and
-    "weights" (one token a sample through layers so wide that reading them sets the time: flat as well, and not launch bound).
+    held; both on a GPU, and quick at the smallest and the largest batch only)}] with the kinds "training" and "inference" of a
+    small transformer, "wide" (training, where the work sets the time) and "weights" (one token a sample through layers so wide
+    that reading them sets the time: flat as well, and not launch bound).
     "shadow": {kind: ns} of the same ops on next to no data. "extra": {"rows": [{"kind", "batch", "adds", "alone_ns", "step_ns",
     "with_ns", "error_ns", "seen"}]}: one-element adds put into the step, so many that alone they take EXTRA_SHARE of it.
     "race" (wall), "dtype", "numbers" (see `numbers`). On a CPU all on one thread. About 5 s quick. MeasurementError without the
@@ -155,7 +156,8 @@ def null_experiment(
         calls |= {f"{name} and adds": _and(work[name, FIRST], adds) for name, (_, adds) in added.items()}
         short = _wall(device, calls, (TRAINING, INFERENCE), quick, within(progress, 0.0, 0.25))
         long = _wall(device, calls, (WIDE, WEIGHTS), quick, within(progress, 0.25, 0.25))
-        totals = _totals(device, {name_of(*key): step for key, step in work.items()}, progress) if device == "cuda" else {}
+        both_sides = {name_of(*key): step for key, step in work.items() if not quick or key in _ends(work)}
+        totals = _totals(device, both_sides, progress) if device == "cuda" else {}
     races = {TRAINING: short, WIDE: long}
     found = replace(short, readings=short.readings | long.readings)
     kernels: dict[str, int] = {}
@@ -274,6 +276,14 @@ def _and(step: Callable[[], None], more: Callable[[], None]) -> Callable[[], Non
         more()
 
     return both
+
+
+def _ends(work: Iterable[tuple[str, int]]) -> set[tuple[str, int]]:
+    """The smallest and the largest batch of each kind: where host and device are told apart even when time is short."""
+    batches: dict[str, list[int]] = {}
+    for name, batch in work:
+        batches.setdefault(name, []).append(batch)
+    return {(name, end(of)) for name, of in batches.items() for end in (min, max)}
 
 
 def _wall(device: str, calls: dict[str, Callable], of: tuple[str, ...], quick: bool, progress: Progress | None) -> Race:

@@ -55,7 +55,7 @@ def shared(program: str, progress: Progress | None = None) -> list[dict]:
 
 
 _kept: dict[tuple[str, ...], list[dict]] = {}
-TOGETHER = (("adds", "shapes", "steps"), ("layers",))  # of lesson 04, of lesson 08
+TOGETHER = (("adds", "shapes", "steps"),)  # of lesson 04
 
 
 def _events(programs: tuple[str, ...], progress: Progress) -> list[dict]:

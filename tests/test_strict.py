@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import copy
-import re
 import random
+import re
 from dataclasses import dataclass
 
 import numpy as np

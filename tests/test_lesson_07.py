@@ -214,7 +214,7 @@ FAULTS = {
     "a time that follows the size called constant": ('"same" if times_ < AS_LONG', '"same" if times_ < AS_LONG * sizes'),
     "the bottleneck always flips": ("same = first == last", "same = False"),
     "only a rise is a drift": ("abs(later / by[0] - 1.0)", "max(later / by[0] - 1.0, 0.0)"),
-    "a recording judged as if it were live": ("_judged(device, name, part.here)", "_judged(device, name, part.first)"),
+    "a recording judged as if it were live": ("judged_here(device, part.here, ", "judged_here(device, part.first, "),
     "a GPU's step as a sum": ('best = "sum" if on_cpu else "queue"', 'best = "sum"'),
     "an update of four tensors": ("for tensors in (2, TRANSFER_TENSORS - 2)]", "for tensors in (2, 2)]"),
 }  # fmt: skip

@@ -215,7 +215,7 @@ FAULTS = {
     "the wide step's share in the small one's place": ("per_cent(numbers['slope_small'])", "per_cent(numbers['slope_wide'])"),
     "the devices in the order measured": ('(found["cpu"], found["cuda"]) if', "tuple(found.values()) if"),
     "a sample's time not divided by the batch": ('format_time(row["step_ns"] / row["batch"])', 'format_time(row["step_ns"])'),
-    "a recording judged as if it were live": ("_judged(device, name, part.here)", "_judged(device, name, part.first)"),
+    "a recording judged as if it were live": ("judged_here(device, part.here, ", "judged_here(device, part.first, "),
     "the bend upside down": ("bend = alone * host_us / kernel_us", "bend = alone * kernel_us / host_us"),
 }  # fmt: skip
 

@@ -13,14 +13,13 @@ from utils.measure.launch_here import Found
 from utils.measure.study_here import Both
 from utils.measure.two_ceilings import judged as judged_part
 from utils.measure.two_ceilings import prices
-from utils.model import ledger, studies
 from utils.model.costmodel import ELEMENTWISE_TENSORS, MATMUL_TENSORS, Prices, Profile, break_even_elements, total_max, total_sum
-from utils.model.quantities import NotMeasured
-from utils.show import ceiling_figures, cost_profiler
+from utils.show import ceiling_figures, cost_profiler, study_end
 from utils.show.explain import Sentence
 from utils.show.here_and_there import each, option, per_cent, times, told
 from utils.show.picture import Picture
 from utils.show.price_seeds import STOCK, seeds
+from utils.show.study_end import judged_here
 from utils.show.tables import Table, format_ns, format_time, significant
 
 STUDY = "two_ceilings"
@@ -546,14 +545,7 @@ JUDGED = {
 
 def judged(device: str, **parts: Both) -> dict[str, dict]:
     """For `expect`: by part, the numbers that were measured here; in place of one that was not, why not."""
-    return {name: _judged(device, name, part.here) for name, part in parts.items()}
-
-
-def _judged(device: str, name: str, found: Found) -> dict:
-    if found.value is None:
-        return {"device": device} | dict.fromkeys(JUDGED[name], NotMeasured(found.why or "it was not measured here"))
-    missing = {number: NotMeasured(f"{number} was not measured here") for number in JUDGED[name]}
-    return missing | judged_part(found.value)
+    return {name: judged_here(device, part.here, JUDGED[name], judged_part) for name, part in parts.items()}
 
 
 # ------------------------------------------------------------------------------------------------ the end
@@ -561,22 +553,7 @@ def _judged(device: str, name: str, found: Found) -> dict:
 
 def verdicts(device: str, found: Mapping[str, Both]) -> Table:
     """The claims of this lesson: yours (the parts `found` live, by name), recorded, cited, the verdict with its sentence."""
-    from utils.measure import machine
-
-    live = {name: one.here.value for name, one in found.items() if one.here.live and one.here.value is not None}
-    yours = studies.live(STUDY, device, machine.fingerprint(), live) if live else None
-    rows = ledger.verdict_table(STUDY, yours=yours)
-    best = studies.best(STUDY, "cuda")
-    columns = {
-        "id": "claim",
-        "claim": "what is claimed",
-        "yours": "yours",
-        "recorded": "recorded",
-        "cited": "cited",
-        "verdict": "verdict",
-        "sentence": "because",
-    }
-    return Table(rows, columns, "Claims and verdicts", [best.label() if best else "Recorded: no GPU has been recorded yet"])
+    return study_end.verdicts(STUDY, device, found)
 
 
 TRANSFER_TENSORS, TRANSFER_OPS = 5, 2  # g read, t written; p and t read, p written

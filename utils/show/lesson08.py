@@ -10,17 +10,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from utils.measure import batch_and_scale
-from utils.measure.launch_here import Found
 from utils.measure.step32 import WHY_NEVER
 from utils.measure.study_here import Both
-from utils.model import ledger, studies, worth
+from utils.model import worth
 from utils.model.costmodel import Op, per_step, total_sum
-from utils.model.quantities import NotMeasured
 from utils.model.worth import Speed
-from utils.show import batch_figures, controls, worth_explorer
+from utils.show import batch_figures, controls, study_end, worth_explorer
 from utils.show.explain import Sentence
 from utils.show.here_and_there import each, not_measured, option, per_cent, times, told
 from utils.show.picture import Picture
+from utils.show.study_end import judged_here
 from utils.show.tables import Table, format_time, significant
 
 STUDY = "batch_and_scale"
@@ -646,14 +645,11 @@ JUDGED = {
 
 def judged(device: str, **parts: Both) -> dict[str, dict]:
     """For `expect`: by part, the numbers that were measured here; in place of one that was not, why not."""
-    return {name: _judged(device, name, part.here) for name, part in parts.items() if name in JUDGED}
-
-
-def _judged(device: str, name: str, found: Found) -> dict:
-    if found.value is None:
-        return {"device": device} | dict.fromkeys(JUDGED[name], NotMeasured(found.why or "it was not measured here"))
-    missing = {number: NotMeasured(f"{number} was not measured here") for number in JUDGED[name]}
-    return missing | batch_and_scale.judged(found.value)
+    return {
+        name: judged_here(device, part.here, JUDGED[name], batch_and_scale.judged)
+        for name, part in parts.items()
+        if name in JUDGED
+    }
 
 
 # ------------------------------------------------------------------------------------------------ the end
@@ -661,22 +657,7 @@ def _judged(device: str, name: str, found: Found) -> dict:
 
 def verdicts(device: str, found: Mapping[str, Both]) -> Table:
     """The claims of this lesson: yours (the parts `found` live, by name), recorded, cited, the verdict with its sentence."""
-    from utils.measure import machine
-
-    live = {name: one.here.value for name, one in found.items() if one.here.live and one.here.value is not None}
-    yours = studies.live(STUDY, device, machine.fingerprint(), live) if live else None
-    rows = ledger.verdict_table(STUDY, yours=yours)
-    best = studies.best(STUDY, "cuda")
-    columns = {
-        "id": "claim",
-        "claim": "what is claimed",
-        "yours": "yours",
-        "recorded": "recorded",
-        "cited": "cited",
-        "verdict": "verdict",
-        "sentence": "because",
-    }
-    return Table(rows, columns, "Claims and verdicts", [best.label() if best else "Recorded: no GPU has been recorded yet"])
+    return study_end.verdicts(STUDY, device, found)
 
 
 def transfer(

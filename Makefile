@@ -1,5 +1,6 @@
 # Every target sets up what it needs in .venv, once, and is safe to run twice. `make help` lists them.
 #   PYTHON=…  which Python makes .venv    PORT=…  JupyterLab's port    ARGS=…  passed on to the program that the target runs
+#   WORKERS=…  files of tests at a time, for make test
 #   LAB=…  a lab by name or number        NOTEBOOK=…  the notebook that make grade grades
 
 SHELL := /bin/sh
@@ -9,6 +10,7 @@ LAB ?=
 NOTEBOOK ?=
 N ?= 1
 CELL_TIMEOUT ?= 300
+WORKERS ?= 2
 PY := .venv/bin/python
 export PYTHON
 MAKEFLAGS += --no-print-directory
@@ -23,7 +25,7 @@ lab: core ## JupyterLab on the first lesson (PORT=, ARGS=)
 	@$(PY) -m tools.lab $(PORT) $(ARGS)
 
 test: extras ## everything: lint, tests, every lesson and lab run and compared, the gates, a real browser
-	@$(PY) -m pytest -p tools.pytest_lessons --nbval-lax --nbval-current-env --nbval-cell-timeout=$(CELL_TIMEOUT) \
+	@$(PY) -m pytest -n $(WORKERS) --dist loadfile -p tools.pytest_lessons --nbval-lax --nbval-current-env --nbval-cell-timeout=$(CELL_TIMEOUT) \
 	    --nbval-sanitize-with=tools/nbval_sanitize.cfg --durations=25 --durations-min=3 tests notebooks solutions $(ARGS)
 
 measure: core ## the receipt of one add on this machine (ARGS=--json, ARGS=--device=cuda)

@@ -22,6 +22,7 @@ def null(
     ops_ratio: float = 1.0,
     extra: tuple[float, float] = (0.98, 1.04),
     seen: tuple[bool, bool] = (True, True),
+    error: float = 0.005,
     host: float = 1.2e6,
     busy: float = 0.3e6,
 ) -> dict:
@@ -58,39 +59,53 @@ def null(
     numbers |= {"wide_fixed_share": wide_fixed, "weights_fixed_share": weights_fixed}
     numbers |= {"extra_training": extra[0], "extra_wide": extra[1]}
     added = [
-        {"kind": kind, "batch": 1, "adds": 64, "step_ns": firsts[kind], "with_ns": firsts[kind] + 1e5, "seen": one}
-        for kind, one in zip(("training", "wide"), seen, strict=True)
+        {
+            "kind": kind,
+            "batch": 1,
+            "adds": 4000,
+            "alone_ns": 4e6,
+            "step_ns": firsts[kind],
+            "with_ns": firsts[kind] + 4e6 * share,
+            "error_ns": error * firsts[kind],
+            "seen": one,
+        }
+        for kind, share, one in zip(("training", "wide"), extra, seen, strict=True)
     ]
-    return part(numbers, device, rows=rows, extra={"adds": 64, "alone_ns": 1500.0, "rows": added})
+    return part(numbers, device, rows=rows, extra={"rows": added})
 
 
 def layer(device: str = "cpu", calls: int = 49, views: int = 26) -> dict:
     rows, numbers = [], {}
-    for style, times in (("shipped", 1), ("spelled", 2)):
-        for phase in ("forward", "backward", "decode"):
-            counted = {"calls": times * calls, "ops": times * (calls - views), "views": times * views}
-            counted |= {"kernels": times * 23 if device == "cuda" else None}
-            rows.append({"style": style, "phase": phase, **counted})
-            numbers |= {f"{style}_{phase}_{name}": float(n) for name, n in counted.items() if n is not None}
-    numbers |= {"layer_ns": 4e5, "token_ns": 1.3e7, "op_ns": 5e3}
-    return part(numbers, device, rows=rows, token=[])
+    for style, phase, times in (
+        ("shipped", "forward", 1),
+        ("shipped", "backward", 2),
+        ("spelled", "forward", 2),
+        ("spelled", "backward", 4),
+        ("spelled", "decode", 3),
+    ):
+        counted = {"calls": times * calls, "ops": times * (calls - views), "views": times * views}
+        counted |= {"kernels": times * 23 if device == "cuda" else None}
+        rows.append({"style": style, "phase": phase, **counted})
+        numbers |= {f"{style}_{phase}_{name}": float(n) for name, n in counted.items() if n is not None}
+    return part(numbers | {"layer_ns": 4e5, "token_ns": 1.3e7, "op_ns": 5e3}, device, rows=rows, token=[])
 
 
-def step(device: str = "cpu", fake: int = 3000, real: int = 2900) -> dict:
+def step(device: str = "cpu", fake: int = 3000, real: int = 2900, apart: int = 0) -> dict:
     def counted(ops: int) -> list[dict]:
         return [
-            {"style": style, "phase": phase, "calls": 2 * ops // 4, "ops": ops // 4, "views": ops // 4, "kernels": None}
+            {"style": style, "phase": phase, "calls": 2 * n, "ops": n, "views": n}
             for style in ("shipped", "spelled")
-            for phase in ("forward", "backward", "backward", "optimizer")
+            for phase, n in (("forward", ops // 3), ("backward", 2 * ops // 3), ("optimizer", 20))
         ]
 
-    numbers = {"wider_ratio": 1.1, "estimate_error": 0.1}
+    numbers = {"check_difference": float(apart)}
     for style in ("shipped", "spelled"):
         numbers |= {f"fake_{style}_ops": float(fake), f"fake_{style}_calls": 2.0 * fake, f"real_{style}_ops": float(real)}
-        numbers |= {f"fake_{style}_forward_ops": fake / 3, f"real_{style}_calls": 2.0 * real, f"step_ns_{style}": 2.5e7}
+        numbers |= {f"fake_{style}_forward_ops": fake / 3, f"real_{style}_calls": 2.0 * real, f"step_{style}": 2.5e7}
+        numbers |= {f"estimate_{style}": 2.7e7, f"one_by_one_{style}_ops": 5000.0}
         numbers |= {f"real_{style}_kernels": real - 100.0} if device == "cuda" else {}
-    fakes = {"label": "counted on fake CPU tensors: nothing ran", "rows": counted(fake)}
-    return part(numbers, device, fake=fakes, real={"rows": counted(real)})
+    fakes = {"label": "counted on fake CPU tensors: nothing ran", "words": "32 layers of 4,096", "rows": counted(fake)}
+    return part(numbers, device, fake=fakes, real={"words": "32 layers of 64", "rows": counted(real), "kernels": None})
 
 
 def kernels(device: str = "cuda", half: float = 1.0, long: float = 0.5) -> dict:
@@ -99,21 +114,21 @@ def kernels(device: str = "cuda", half: float = 1.0, long: float = 0.5) -> dict:
     return part(numbers, device, rows=rows, label="simulated" if device == "cpu" else "measured")
 
 
-def waves(one_more: float = 1.97, idle: float = 1.01, worst: float | None = 0.6) -> dict:
+def waves(one_more: float = 1.97, half: float = 1.01, dip: float | None = 0.4) -> dict:
     full = {"spin": 132 * 8, "work": 132}
     rows = [
         {"kernel": kernel, "blocks": blocks, "ns": 1e5 * (one_more if blocks > places else 1.0)}
         for kernel, places in full.items()
         for blocks in (places // 2, places, places + 1, 2 * places)
     ]
-    numbers = {"spin_one_more": one_more, "work_one_more": one_more, "work_idle": idle, "work_lost_measured": 0.49}
-    numbers |= {"gemm_worst_over_best": worst} if worst else {}
+    numbers = {"spin_one_more": one_more, "work_one_more": 1.94, "work_later": 1.24, "spin_later": 1.02, "work_half": half}
+    numbers |= {"gemm_dip": dip} if dip else {}
     return part(numbers, "cuda", rows=rows, sms=132, fits=8, gemm=[])
 
 
 def host(device: str = "cpu", small: float = 1.0, wide: float = 0.97, slowed: float = 4.0, shared: bool = True) -> dict:
     rows = [
-        {"kind": kind, "slow_us": us, "ops": 148, "step_ns": 2e6 + 148e3 * us, "predicted_ns": 2e6 + 150e3 * us}
+        {"kind": kind, "slow_us": us, "calls": 148, "step_ns": 2e6 + 148e3 * us, "predicted_ns": 2e6 + 150e3 * us}
         for kind in ("small", "wide")
         for us in (0, 10, 20)
     ]

@@ -10,7 +10,7 @@ import pytest
 
 from tests.factories import WHERE, make_reading, make_receipt
 from utils import paths
-from utils.model import ledger, quantities, recordings, schemas
+from utils.model import ledger, quantities, recordings, schemas, studies
 from utils.model.ledger import Claim
 from utils.model.readings import StagePrice, ratio_error
 from utils.model.recordings import Recording
@@ -191,6 +191,14 @@ def test_without_a_measurement_or_a_recording_the_table_says_so(monkeypatch, tmp
 )
 def test_cited_figures_as_text(fields, text):
     assert number(**fields).cited == text
+
+
+def test_a_count_is_shown_as_one():
+    mine = studies.live(
+        "batch_and_scale", "cpu", {}, {"layer_ops": {"device": "cpu", "numbers": {"spelled_forward_calls": 1197.0}}}
+    )
+    rows = {row["id"]: row for row in ledger.verdict_table("batch_and_scale", yours=mine)}
+    assert rows["A10"]["yours"] == "1,197 ops" and rows["A11"]["yours"] == "not measured"
 
 
 # ---- the language of the metrics ---------------------------------------------------------------------------------------

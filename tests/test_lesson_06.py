@@ -79,17 +79,17 @@ def check_roofs(m) -> None:
     ):
         assert m.ridges(both(ridges.peaks(**numbers)))[0] == m.RIDGES_ANSWERS[kind][1], kind
     said = str(m.ridges(peaks)[1])
-    assert f"The highest is {m._times(0.2 / 0.001)} the lowest" in said and f"{m._times(803 / 32.3)} the lowest" in said
+    assert f"The highest is {m.times(0.2 / 0.001)} the lowest" in said and f"{m.times(803 / 32.3)} the lowest" in said
     assert m.ridges(both(None))[0] is None and "Not measured: the ridges" in str(m.ridges(both(None))[1])
     assert m.ridges(both(None, ridges.peaks("cuda")))[0] == m.RIDGES_ANSWERS["engine"][1], "the recording answers"
 
     said = str(m.gap(peaks))
-    assert "0.208" in said and f"{m._per_cent(0.2 / 0.208)} of it" in said
-    assert f"memory {m._per_cent(4372 / 4800)}" in said and f"bf16 {m._per_cent(803 / 989)}" in said
+    assert "0.208" in said and f"{m.per_cent(0.2 / 0.208)} of it" in said
+    assert f"memory {m.per_cent(4372 / 4800)}" in said and f"bf16 {m.per_cent(803 / 989)}" in said
     assert "Nothing is known" in str(m.gap(both(ridges.peaks(vector_fp32=None))))
     tables = m.beside_tables(peaks)
     assert [("share" in table.columns) for table in tables] == [False, True]
-    assert tables[1].rows[0]["share"] == m._per_cent(4372 / 4800) and THERE in tables[1].notes
+    assert tables[1].rows[0]["share"] == m.per_cent(4372 / 4800) and THERE in tables[1].notes
     shown = m.first_figures(peaks) + m.roof_figures(peaks) + m.stream_figures(peaks)
     assert [HERE in p.alt for p in shown] == [True, False] * 3 == [THERE not in p.alt for p in shown]
     assert "vector units" in shown[0].alt and "integer" not in shown[0].alt and "integer" in shown[2].alt
@@ -118,7 +118,7 @@ def check_data(m) -> None:
 
     for ratio, kind in ((1.0, "nothing"), (1.3, "little"), (3.5, "more")):
         right, said = m.fresh(both(ridges.allocation(ratio)))
-        assert right == m.FRESH_ANSWERS[kind][1] and f"{m._times(ratio)} as long as an add into a given c" in str(said)
+        assert right == m.FRESH_ANSWERS[kind][1] and f"{m.times(ratio)} as long as an add into a given c" in str(said)
     assert "16,385 page faults a call against 0" in str(said) and "1.0 times as long and 0 faults" in str(said)
     assert m.fresh(both(None))[0] is None and m.fresh_table(both(None)) is None
     assert m.fresh_table(both(ridges.allocation())).rows[1]["faults"] == "16,385 of 16,384"
@@ -165,7 +165,7 @@ def check_ops(m) -> None:
 
 def check_deeper(m) -> None:
     said = str(m.levels(both(ridges.levels())))
-    assert "L1 390" in said and f"{m._times(390 / 36)} the last" in said
+    assert "L1 390" in said and f"{m.times(390 / 36)} the last" in said
     assert "512 KiB (L2) 200 GB/s" in m.level_figures(both(ridges.levels()))[0].alt
     assert "multiply-adds at 5.60, integer work at 5.30" in str(m.knee(both(ridges.knee())))
     assert "did not bend" in str(m.knee(both(ridges.knee(nothing=1.0)))) and m.knee_figures(both(ridges.knee(nothing=1.0))) == []
@@ -212,7 +212,7 @@ def test_every_sentence_is_true_on_data_that_surprises():
 
 FAULTS = {
     "the result left out of an add's bytes": ("bytes_each = work.bytes", "bytes_each = work.read"),
-    "the share turned upside down": ("{_per_cent(ours / best)}", "{_per_cent(best / ours)}"),
+    "the share turned upside down": ("{per_cent(ours / best)}", "{per_cent(best / ours)}"),
     "ridges told apart by dtype alone": ('                return "engine"', '                return "dtype"') ,
     "cold data called warm": ('"above" if rate > OVER * roof', '"above" if rate < OVER * roof'),
     "the recording beside this machine's memory": (
@@ -223,7 +223,7 @@ FAULTS = {
     "every op left of a ridge": ('if row["bound"] == "arithmetic"]', 'if row["share"] < 0]'),
     "nearest and farthest exchanged": ("last, first = left[0], left[-1]", "first, last = left[0], left[-1]"),
     "ops and time exchanged": ("below_time'])} of the time", "below_count'])} of the time"),
-    "a recording judged as if it were live": ("_judged(device, name, part.here)", "_judged(device, name, part.first)"),
+    "a recording judged as if it were live": ("judged_here(device, part.here, ", "judged_here(device, part.first, "),
     "bytes of one kernel taken for those of two ops": ("(work.bytes, work.least_bytes)", "(work.least_bytes, work.bytes)"),
 }  # fmt: skip
 

@@ -80,6 +80,9 @@ def check_models(m) -> None:
     assert "over 12 cases" in said and "sum 0 %, maximum 40 %, queue 0 %" in said and "40 % too short" in said
     assert "a maximum leaves the shorter half out" in said and "no GPU has been recorded" in said
 
+    assert "the queue played through is the sum" in str(m.on_host(both(ceilings.models(off={"max": 0.6})))[1])
+    assert "played through" not in str(m.on_host(both(ceilings.models(off={"queue": 0.99})))[1])
+
     # on a GPU the long chains decide, whatever the short ones do
     turned = ceilings.models("cuda", off={"max": 0.01}, long_off={"sum": 1.9, "max": 1.0})
     right, said = m.on_device(both(None, turned))
@@ -137,7 +140,11 @@ def check_alone(m) -> None:
     assert "not tried" in str(m.stale(both(ceilings.models())))
     kept = ceilings.models("cuda")
     kept["numbers"] |= {"stale_median": 0.21, "fresh_median": 0.07}
-    assert "more than 21 %; with prices of that same quarter by 7.0 %" in str(m.stale(both(None), both(None, kept)))
+    assert "21 % with prices of the first quarter and 7.0 % with prices of the same one: old prices cost accuracy" in str(
+        m.stale(both(None), both(None, kept))
+    )
+    kept["numbers"] |= {"stale_median": 0.072}
+    assert "the old prices had held" in str(m.stale(both(None, kept)))
 
 
 def check_deeper(m) -> None:
@@ -179,8 +186,9 @@ def check_transfer(m) -> None:
         rows = {row["what"]: row["time"] for row in near.rows}
         assert rows["launch bar, 200 ops"] == m.format_time(200e3 * charged.host_us) and HERE in near.notes
         assert rows["memory bar, 131 million bytes"] == m.format_time(1e3 * sum(op.device_us for op in ops))
-        assert "the measured step" in m.transfer(right, found, right * 2).notes[0]
-        assert "Near enough" in m.transfer(right * 2, found, right * 2.1).notes[0]
+        told = m.transfer(right, found, right * 2).notes
+        assert told[1] == f"The {model} is 50 % less than what was measured." and "Near enough" in told[0]
+        assert f"The {model} is 25 % more" in m.transfer(right, found, right / 1.25).notes[1]
     assert "the texts' prices" in m.transfer(1.0, both(None)).notes[1]
 
 
@@ -206,7 +214,7 @@ FAULTS = {
     "a time that follows the size called constant": ('"same" if times_ < AS_LONG', '"same" if times_ < AS_LONG * sizes'),
     "the bottleneck always flips": ("same = first == last", "same = False"),
     "only a rise is a drift": ("abs(later / by[0] - 1.0)", "max(later / by[0] - 1.0, 0.0)"),
-    "a recording judged as if it were live": ("_judged(device, name, part.here)", "_judged(device, name, part.first)"),
+    "a recording judged as if it were live": ("judged_here(device, part.here, ", "judged_here(device, part.first, "),
     "a GPU's step as a sum": ('best = "sum" if on_cpu else "queue"', 'best = "sum"'),
     "an update of four tensors": ("for tensors in (2, TRANSFER_TENSORS - 2)]", "for tensors in (2, 2)]"),
 }  # fmt: skip
@@ -427,7 +435,16 @@ def test_models_are_drawn_however_far_off(factor):
 def test_a_case_says_once_what_it_repeats():
     assert ceiling_figures.short("add relu mul " * 8 + "on 512 fp32") == "8 × (add relu mul) on 512 fp32"
     assert ceiling_figures.short("40xadd on 512 fp32") == "40 × add on 512 fp32"
-    assert len(ceiling_figures.short("gelu scale add relu mul view exp sigmoid mm add view on 131,072 by 256² bf16 grad")) == 44
+    long = "2xgelu scale add 3xrelu mul view exp sigmoid mm add view on 131,072 by 256² bf16 grad"
+    assert ceiling_figures.short(long) == "14 ops of 9 kinds on 131,072 by 256² bf16 grad"
+
+
+def test_of_many_cases_a_dozen_are_drawn_and_all_are_in_the_table():
+    rows = [row | {"length": row["length"] + k} for k in range(4) for row in ceilings.models(off={"max": 0.5})["rows"]]
+    picture = ceiling_figures.models(rows, "Title", HERE)
+    assert picture.svg.count("ops on") == 12 and len(picture.table.rows) == 48 and "Drawn: 12 of 48" in picture.table.notes[1]
+    lengths = [row["length"] for row in ceiling_figures.some(rows)]
+    assert lengths == sorted(lengths) and lengths[0] == 1 and lengths[-1] == 67
 
 
 def test_the_checks_of_the_lesson_are_green_on_a_sound_study_and_red_on_an_unsound_one():

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests import grads, launches, lookups, ridges, tails
+from tests import batches, ceilings, grads, launches, lookups, ridges, tails
 from tests import traces as made_up
 from tests.conftest import REPO
 from tests.factories import WHERE, make_race, make_reading, make_receipt
@@ -26,7 +26,7 @@ from utils.measure.simulated import SimulatedDevice, VirtualClock
 from utils.model import recordings
 from utils.model.expected import ExpectationError, expect
 from utils.model.readings import Reading, Receipt
-from utils.show import instructions, lesson01, lesson03, lesson04, lesson06, lesson10
+from utils.show import instructions, lesson01, lesson03, lesson04, lesson06, lesson07, lesson08, lesson10
 
 RNG = random.Random(3)
 
@@ -460,6 +460,64 @@ RIDGE_FAULTS = {
 }
 
 
+def ceiling_study(**wrong: dict) -> dict:
+    """What lesson 07 has measured and worked out when its checks run, on a sound machine; `wrong` replaces parts of its study."""
+    parts = ceilings.study() | {name: ceilings.both(value) for name, value in wrong.items()}
+    return {"judged": lesson07.judged("cpu", **parts), "on_paper": lesson07.judged_paper()}
+
+
+def ceilings_with(**wrong: dict):
+    """Whole parts measured wrongly."""
+    return lambda values: values.update(ceiling_study(**wrong))
+
+
+def paper_with(**wrong: float):
+    """A sum on paper done wrongly."""
+    return lambda values: values["on_paper"].update(wrong)
+
+
+CEILING_FAULTS = {
+    "a product that reads one tensor": paper_with(megabytes=320.0, memory_us=97.0),
+    "terabytes taken for gigabytes": paper_with(memory_us=0.1067),
+    "a launch without its dispatch": paper_with(small_launch_us=30.0),
+    "a graph that saves bytes": paper_with(captured_bytes=0.45),
+    "fused ops that still write what stands between them": paper_with(fused_bytes=1.0),
+    "an add after other ops priced in an empty loop": ceilings_with(calibration=ceilings.calibration(in_program=100.0)),
+    "the small step with an op less": ceilings_with(flip=ceilings.flip(ops=(4, 5))),
+    "the large step's host timed until the kernels' end": lambda values: values["judged"]["flip"].update(host_share_large=0.8),
+    "two sizes that are one": ceilings_with(flip=ceilings.flip(sizes=1.0)),
+    "a peak of one thread against a step of all": ceilings_with(flop_only=ceilings.flop_only((0.2, 40.0, 900.0))),
+    "an add priced at its first call": ceilings_with(sweep=ceilings.sweep(break_even=20.0)),
+    "only the product's launch counted": ceilings_with(toy_block=ceilings.toy_block(1.0)),
+}
+
+
+def batch_study(**wrong: dict) -> dict:
+    """What lesson 08 has measured when its checks run, on a sound machine; `wrong` replaces parts of its study."""
+    parts = batches.study() | {name: batches.both(value) for name, value in wrong.items()}
+    return {"judged": lesson08.judged("cpu", **parts)}
+
+
+def batches_with(**wrong: dict):
+    """Whole parts measured wrongly."""
+    return lambda values: values.update(batch_study(**wrong))
+
+
+BATCH_FAULTS = {
+    "a batch run sample by sample": batches_with(null_experiment=batches.null(ops_ratio=32.0)),
+    "a wide step that was not waited for": batches_with(null_experiment=batches.null(wide=1.0)),
+    "adds put beside the step instead of into it": batches_with(null_experiment=batches.null(extra=(0.0, 0.0))),
+    "a layer counted above its fused path": batches_with(layer_ops=batches.layer(calls=1, views=0)),
+    "a step without its backward": lambda values: values["judged"]["step32"].update(fake_shipped_forward_ops=3000.0),
+    "another model counted on fake tensors": batches_with(step32=batches.step(apart=-12)),
+    "each small kernel waited for": batches_with(two_kernels=batches.kernels("cpu", half=0.6)),
+    "a host slower than the long kernel": batches_with(two_kernels=batches.kernels("cpu", long=1.0)),
+    "the places of an SM counted wrong": batches_with(waves=batches.waves(1.0)),
+    "other ops slowed than those that were counted": batches_with(host=batches.host(small=0.1)),
+    "steps taken for samples": batches_with(cost=batches.cost(first=1.0, slope=1e6)),
+}
+
+
 def roof_study(**wrong: dict) -> dict:
     """What lesson 10 has measured when its checks run, on a sound GPU; `wrong` replaces parts of its study."""
     parts = tails.study() | {"tails": ridges.both(tails.tails())} | {name: ridges.both(value) for name, value in wrong.items()}
@@ -497,6 +555,8 @@ LESSONS = {
     "04_launch": (launch_study, LAUNCH_FAULTS),
     "05_price_each_stage": (receipts, RECEIPT_FAULTS),
     "06_ridge_point": (ridge_study, RIDGE_FAULTS),
+    "07_two_ceilings": (ceiling_study, CEILING_FAULTS),
+    "08_batch_and_scale": (batch_study, BATCH_FAULTS),
     "10_reach_the_roof": (roof_study, ROOF_FAULTS),
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import platform
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -176,5 +177,6 @@ def test_an_add_counted_here_is_the_committed_one(own_cache):
     committed = trace.recorded_trees()["a + b"]
     if committed.where["torch"].split("+")[0] == torch.__version__.split("+")[0]:
         assert tree.total == pytest.approx(committed.total, rel=0.1)
-        assert fold_checks.unknown(tree, trace.load_rules()) == []
+        if committed.where["python"] == platform.python_version():  # a distribution's own Python can be stripped of its names
+            assert fold_checks.unknown(tree, trace.load_rules()) == []
     assert trace.call_tree("a + b", live=True, progress=lambda done, text: None)[1] == ""

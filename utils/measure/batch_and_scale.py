@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from utils.measure import profiled
 from utils.measure import two_kernels as short_kernels
 from utils.measure.clocks_of_load import clocks
 from utils.measure.either_clock import Progress
@@ -45,9 +44,7 @@ PARTS: dict[str, Part] = {
     "cost": Part(cost, BOTH, 1.5),
 }
 
-# The same parts as a lesson measures them within a minute on two cores; one profiled process for the parts that need one.
+# The same parts as a lesson measures them within a minute on two cores. Nothing is profiled: the recordings have the kernels.
 IN_LESSON: dict[str, Callable[..., Any]] = {name: partial(part.measure, quick=True) for name, part in PARTS.items()} | {
-    name: partial(measure, quick=True, events=profiled.shared)
-    for name, measure in (("null_experiment", null_experiment), ("layer_ops", layer_ops), ("step32", step32))
+    "two_kernels": two_kernels,
 }
-IN_LESSON["two_kernels"] = two_kernels

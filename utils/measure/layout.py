@@ -45,7 +45,7 @@ def layout(device: str = "cpu", progress: Progress | None = None, *, quick: bool
     counted = {name: 12.0 * n * n for name in list(arms)[:4]} | {f"every {_th(step)}": 8.0 * picked for step in STEPS}
     counted["copied first"] += 8.0 * n * n
     with one_thread(device) as on:
-        found = race(device, arms, blocks=12 if quick else 30, at_most_s=1.5 if quick else 8, progress=progress)
+        found = race(device, arms, blocks=12 if quick else 30, at_most_s=2.5 if quick else 8, progress=progress)
     over, one = found["contiguous"].ns, found["every 1st"].ns
     ratios = {
         "transposed_ratio": found["one transposed"].ns / over,

@@ -7,7 +7,7 @@ takes for its kernels, stand beside it on a GPU; on a CPU, where both are one th
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from math import log2
@@ -21,9 +21,12 @@ from utils.measure.op_counts import counted
 from utils.measure.placed_ops import usual_dtype
 from utils.measure.stopwatch import time_device, time_host
 from utils.measure.torch_threads import one_torch_thread
+from utils.model.readings import Race
 
 TRAINING, INFERENCE, WIDE, WEIGHTS = "training", "inference", "wide", "weights"
-SHADOW_WIDTH, EXTRA = 8, 512
+SHADOW_WIDTH = 8
+# Of a step that the added ops should take, and the most of them. Less on a GPU, where the wide step's host must stay ahead.
+EXTRA_SHARE, MOST_EXTRA = {"cpu": 0.8, "cuda": 0.4}, 20_000
 FIRST = 2  # the smallest batch
 GIB = 1 << 30
 
@@ -57,10 +60,10 @@ KINDS: dict[str, dict[str, Kind]] = {
         WEIGHTS: Kind(Size("weights", 768, 2, 8, 256, 1, 1), (2, 4), _powers(16), False),
     },
     "cuda": {
-        TRAINING: Kind(Size("small", 512, 4, 8, 4096, 1, 64), (2, 4, 16, 64, 256), _powers(512), True),
-        INFERENCE: Kind(Size("small", 512, 4, 8, 4096, 1, 64), (2, 4, 16, 64, 256), _powers(512), False),
-        WIDE: Kind(Size("wide", 4096, 2, 32, 4096, 1, 1024), (2, 4), _powers(8), True),
-        WEIGHTS: Kind(Size("weights", 8192, 4, 64, 4096, 1, 1), (2, 4, 16), _powers(64), False),
+        TRAINING: Kind(Size("small", 512, 4, 8, 4096, 1, 64), (2, 4, 16, 256), (2, 4, 8, 16, 64, 256, 512), True),
+        INFERENCE: Kind(Size("small", 512, 4, 8, 4096, 1, 64), (2, 4, 256), (2, 4, 16, 64, 256, 512), False),
+        WIDE: Kind(Size("wide", 4096, 2, 32, 4096, 1, 1024), (2, 4), (2, 4), True),
+        WEIGHTS: Kind(Size("weights", 8192, 4, 64, 4096, 1, 1), (2, 4), (2, 4, 16, 64), False),
     },
 }
 LITTLE = {WIDE: 2048, WEIGHTS: 4096}  # the widths where less than 24 GiB of a GPU are free
@@ -122,16 +125,16 @@ def null_experiment(
 ) -> dict:
     """Steps of four models at growing batches:
 
-    "rows": [{"kind", "words", "batch", "tokens", "ops" (that compute), "views", "kernels" | None, "step_ns" (wall), "host_ns" |
-    None (issuing alone, the queue empty before), "device_ns" | None (its kernels alone, the queue held)}] with the kinds
-    "training" and "inference" of a small transformer, "wide" (training, where the work sets the time) and "weights" (one token a
-    sample through layers so wide that reading them sets the time: flat as well, and not launch bound).
-    "shadow": {kind: ns} of the same ops on next to no data. "extra": {"adds", "alone_ns", "rows": [{"kind", "batch", "step_ns",
-    "with_ns", "seen"}]}: one-element adds put into the step. "race" (wall), "dtype", "numbers" (see `numbers`). On a CPU all on
-    one thread. About 5 s quick. MeasurementError without the device.
+    "rows": [{"kind", "words", "batch", "tokens", "ops" (that compute), "views", "kernels" | None (by the profiler, not quick),
+    "step_ns" (wall), "host_ns" | None (issuing alone, the queue empty before), "device_ns" | None (its kernels alone, the queue
+    held; both on a GPU, and quick at the smallest and the largest batch only)}] with the kinds "training" and "inference" of a
+    small transformer, "wide" (training, where the work sets the time) and "weights" (one token a sample through layers so wide
+    that reading them sets the time: flat as well, and not launch bound).
+    "shadow": {kind: ns} of the same ops on next to no data. "extra": {"rows": [{"kind", "batch", "adds", "alone_ns", "step_ns",
+    "with_ns", "error_ns", "seen"}]}: one-element adds put into the step, so many that alone they take EXTRA_SHARE of it.
+    "race" (wall), "dtype", "numbers" (see `numbers`). On a CPU all on one thread. About 5 s quick. MeasurementError without the
+    device.
     """
-    import torch
-
     need(device, "the null experiment")
     dtype = usual_dtype(device)
     table = kinds(device)
@@ -145,22 +148,20 @@ def null_experiment(
         for key, step in work.items():
             step()
             ops[key] = counted(step)
-        a, b = (torch.randn(1, device=device) for _ in range(2))
-
-        def adds() -> None:
-            for _ in range(EXTRA):
-                c = a + b
-            del c
-
+        added = {name: _adds(work[name, FIRST], device) for name in (TRAINING, WIDE)}
         shadows = {name: steps(shadow(kind), (FIRST,), device, torch_dtype(dtype))[FIRST] for name, kind in table.items()}
         calls = {name_of(*key): step for key, step in work.items()}
         calls |= {f"{name}, next to no data": step for name, step in shadows.items()}
-        calls |= {"adds alone": adds}
-        calls |= {f"{name} and adds": _and(work[name, FIRST], adds) for name in (TRAINING, WIDE)}
-        found = _wall(device, calls, quick, within(progress, 0.0, 0.5))
-        totals = _totals(device, calls, quick, progress) if device == "cuda" else {}
+        calls |= {f"{name}: adds alone": adds for name, (_, adds) in added.items()}
+        calls |= {f"{name} and adds": _and(work[name, FIRST], adds) for name, (_, adds) in added.items()}
+        short = _wall(device, calls, (TRAINING, INFERENCE), quick, within(progress, 0.0, 0.25))
+        long = _wall(device, calls, (WIDE, WEIGHTS), quick, within(progress, 0.25, 0.25))
+        both_sides = {name_of(*key): step for key, step in work.items() if not quick or key in _ends(work)}
+        totals = _totals(device, both_sides, progress) if device == "cuda" else {}
+    races = {TRAINING: short, WIDE: long}
+    found = replace(short, readings=short.readings | long.readings)
     kernels: dict[str, int] = {}
-    if device == "cuda":
+    if device == "cuda" and not quick:
         try:
             seen = events("sweep", within(progress, 0.8, 0.2))
             kernels = profiled.kernels(seen, [name_of(*key) for key in work])
@@ -181,27 +182,14 @@ def null_experiment(
         }
         for name, batch in work
     ]
-    extra = {
-        "adds": EXTRA,
-        "alone_ns": found["adds alone"].ns,
-        "rows": [
-            {
-                "kind": name,
-                "batch": FIRST,
-                "step_ns": found[name_of(name, FIRST)].ns,
-                "with_ns": found[f"{name} and adds"].ns,
-                "seen": found.difference(name_of(name, FIRST), f"{name} and adds").seen,
-            }
-            for name in (TRAINING, WIDE)
-        ],
-    }
+    extra = [_extra_row(races[name], name, count) for name, (count, _) in added.items()]
     shadow_ns = {name: found[f"{name}, next to no data"].ns for name in table}
     return {
         "device": device,
         "dtype": dtype,
         "rows": rows,
         "shadow": shadow_ns,
-        "extra": extra,
+        "extra": {"rows": extra},
         "race": replace(found, device=device),
         "numbers": numbers(rows, shadow_ns, extra) | {"aa_error": found.aa_error},
         "notes": [*notes, *found.notes],
@@ -215,7 +203,7 @@ def bound(row: dict) -> str | None:
     return "host" if row["host_ns"] >= row["device_ns"] else "device"
 
 
-def numbers(rows: list[dict], shadow_ns: dict[str, float], extra: dict) -> dict[str, float]:
+def numbers(rows: list[dict], shadow_ns: dict[str, float], extra: list[dict]) -> dict[str, float]:
     """Figures by name, for each kind: "_double" (the step at the second batch, twice the first, over that at the first),
     "_last_double" (the last batch over the one before, per doubling), "_largest" (largest batch over smallest), "_ops_ratio"
     (their ops), "_ops", "_step" (ns, smallest batch), "_fixed_share" and "_fixed_share_largest" (the same ops on next to no data,
@@ -247,9 +235,39 @@ def numbers(rows: list[dict], shadow_ns: dict[str, float], extra: dict) -> dict[
             }
         if first["kernels"]:
             out[f"{kind}_kernels"] = float(first["kernels"])
-    for row in extra["rows"]:
-        out[f"extra_{row['kind']}"] = (row["with_ns"] - row["step_ns"]) / extra["alone_ns"]
+    for row in extra:
+        out[f"extra_{row['kind']}"] = (row["with_ns"] - row["step_ns"]) / row["alone_ns"]
     return out
+
+
+def _adds(step: Callable[[], None], device: str) -> tuple[int, Callable[[], None]]:
+    """(how many one-element adds take EXTRA_SHARE of a step, a callable that runs them)."""
+    import torch
+
+    a, b = (torch.randn(1, device=device) for _ in range(2))
+
+    def adds(n: int) -> None:
+        for _ in range(n):
+            c = a + b
+        del c
+
+    took, one = (min(until_done(f, device)(1) for _ in range(3)) for f in (step, lambda: adds(500)))
+    count = min(MOST_EXTRA, max(20, round(EXTRA_SHARE[device] * took / one * 500)))
+    return count, lambda: adds(count)
+
+
+def _extra_row(found: Race, kind: str, adds: int) -> dict:
+    grown = found.difference(name_of(kind, FIRST), f"{kind} and adds")
+    return {
+        "kind": kind,
+        "batch": FIRST,
+        "adds": adds,
+        "alone_ns": found[f"{kind}: adds alone"].ns,
+        "step_ns": found[name_of(kind, FIRST)].ns,
+        "with_ns": found[f"{kind} and adds"].ns,
+        "error_ns": grown.error_ns,
+        "seen": grown.seen,
+    }
 
 
 def _and(step: Callable[[], None], more: Callable[[], None]) -> Callable[[], None]:
@@ -260,10 +278,19 @@ def _and(step: Callable[[], None], more: Callable[[], None]) -> Callable[[], Non
     return both
 
 
-def _wall(device: str, calls: dict[str, Callable], quick: bool, progress: Progress | None):
-    """One race of all, each until the device is done."""
-    arms = {name: until_done(step, device) for name, step in calls.items()}
-    return race("cpu", {}, arms=arms, blocks=15 if quick else 30, at_most_s=4 if quick else 12, progress=progress)
+def _ends(work: Iterable[tuple[str, int]]) -> set[tuple[str, int]]:
+    """The smallest and the largest batch of each kind: where host and device are told apart even when time is short."""
+    batches: dict[str, list[int]] = {}
+    for name, batch in work:
+        batches.setdefault(name, []).append(batch)
+    return {(name, end(of)) for name, of in batches.items() for end in (min, max)}
+
+
+def _wall(device: str, calls: dict[str, Callable], of: tuple[str, ...], quick: bool, progress: Progress | None) -> Race:
+    """One race of the calls of these kinds, each until the device is done. The short steps and the long ones race apart, so that
+    the short ones have more blocks."""
+    arms = {name: until_done(step, device) for name, step in calls.items() if name.startswith(of)}
+    return race("cpu", {}, arms=arms, blocks=20 if quick else 40, at_most_s=1.8 if quick else 5, progress=progress)
 
 
 def until_done(step: Callable[[], None], device: str) -> Callable[[int], float]:
@@ -283,10 +310,9 @@ def until_done(step: Callable[[], None], device: str) -> Callable[[int], float]:
     return arm
 
 
-def _totals(device: str, calls: dict[str, Callable], quick: bool, progress: Progress | None) -> dict[str, dict[str, float]]:
+def _totals(device: str, steps: dict[str, Callable], progress: Progress | None) -> dict[str, dict[str, float]]:
     """Host and device, each alone (ns)."""
-    how = {"device": device, "blocks": 10 if quick else 20, "at_most_s": 3 if quick else 6}
-    steps_only = {name: step for name, step in calls.items() if "adds" not in name}
-    host = time_host(steps_only, progress=within(progress, 0.5, 0.15), **how)
-    there = time_device(steps_only, progress=within(progress, 0.65, 0.15), **how)
-    return {"host": {n: host[n].ns for n in steps_only}, "device": {n: there[n].ns for n in steps_only}}
+    how = {"device": device, "blocks": 6, "at_most_s": 3}
+    host = time_host(steps, progress=within(progress, 0.5, 0.15), **how)
+    there = time_device(steps, progress=within(progress, 0.65, 0.15), **how)
+    return {"host": {n: host[n].ns for n in steps}, "device": {n: there[n].ns for n in steps}}

@@ -55,7 +55,7 @@ def shared(program: str, progress: Progress | None = None) -> list[dict]:
 
 
 _kept: dict[tuple[str, ...], list[dict]] = {}
-TOGETHER = (("adds", "shapes", "steps"), ("sweep", "layers", "step32"))  # of lesson 04, of lesson 08
+TOGETHER = (("adds", "shapes", "steps"),)  # of lesson 04
 
 
 def _events(programs: tuple[str, ...], progress: Progress) -> list[dict]:
@@ -137,7 +137,39 @@ def _toy(run: Callable[[str, Callable], None]) -> None:
     run("toy block", paper("cuda").run)
 
 
-PROGRAMS: dict[str, Callable] = {"adds": _adds, "shapes": _shapes, "steps": _steps, "toy": _toy}
+def _sweep(run: Callable[[str, Callable], None]) -> None:
+    """The steps of lesson 08's null experiment, each model at each batch: how many kernels each has."""
+    from utils.measure.null_experiment import named_steps
+
+    for name, work in named_steps("cuda").items():
+        run(name, work)
+
+
+def _layers(run: Callable[[str, Callable], None]) -> None:
+    """One transformer layer of each style, forward, backward and for one token."""
+    from utils.measure.layer_ops import works
+
+    for name, work in works("cuda").items():
+        run(name, work)
+
+
+def _step32(run: Callable[[str, Callable], None]) -> None:
+    """A training step of 32 layers of each style."""
+    from utils.measure.step32 import works
+
+    for name, work in works("cuda").items():
+        run(name, work)
+
+
+PROGRAMS: dict[str, Callable] = {
+    "adds": _adds,
+    "shapes": _shapes,
+    "steps": _steps,
+    "toy": _toy,
+    "sweep": _sweep,
+    "layers": _layers,
+    "step32": _step32,
+}
 
 
 def profile_here(*programs: str) -> list[dict]:

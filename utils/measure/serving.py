@@ -52,7 +52,7 @@ def _cost(device: str, progress: Progress | None, quick: bool) -> dict:
     run = steps(kind, batches, device, torch_dtype(dtype))
     ops = len(counted(run[batches[-1]]).computing)
     arms = {f"batch {batch}": until_done(step, device) for batch, step in run.items()}
-    found = race("cpu", {}, arms=arms, blocks=15 if quick else 30, at_most_s=3 if quick else 8, progress=progress)
+    found = race("cpu", {}, arms=arms, blocks=10 if quick else 30, at_most_s=2 if quick else 8, progress=progress)
     rows = rows_of({batch: found[f"batch {batch}"].ns for batch in batches})
     counted_work = {batch: work(batch, dtype) for batch in COUNTED}
     return {

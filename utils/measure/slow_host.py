@@ -26,7 +26,7 @@ from utils.measure.torch_threads import one_torch_thread
 
 SLOW_US = {"cpu": (0.0, 20.0, 40.0), "cuda": (0.0, 5.0, 10.0, 20.0)}
 SMALL, WIDE = "small", "wide"
-SHARED_MS = 60.0  # of one block with a neighbour: many turns of the scheduler's
+SHARED_MS = 40.0  # of one block with a neighbour: many turns of the scheduler's
 NOT_HERE = (
     "NUMA distance, the driver and the PCIe path cannot be changed from a program, so no experiment here speaks of them: "
     "only the host's own time is slowed."
@@ -72,7 +72,9 @@ def host(device: str = "cpu", progress: Progress | None = None, *, quick: bool =
             calls[name] = len(ops.computing) + len(ops.views)
         delays = SLOW_US[device][:2] if quick else SLOW_US[device]
         arms = {_name(name, us): _inside(until_done(work[name], device), us) for name in work for us in delays}
-        found = race("cpu", {}, arms=arms, blocks=15 if quick else 30, at_most_s=3, progress=within(progress, 0.0, 0.5))
+        found = race(
+            "cpu", {}, arms=arms, blocks=12 if quick else 30, at_most_s=1.5 if quick else 4, progress=within(progress, 0.0, 0.5)
+        )
         together, said = _shared(device, work, quick, within(progress, 0.5, 0.5))
     slow = [
         {
@@ -90,7 +92,7 @@ def host(device: str = "cpu", progress: Progress | None = None, *, quick: bool =
         "words": {name: form.words for name, form in forms.items()},
         "slowed": slow,
         "shared": together,
-        "race": found,
+        "race": replace(found, device=device),
         "not_here": NOT_HERE,
         "numbers": numbers(slow, together),
         "notes": [*notes, *said, NOT_HERE],
@@ -162,7 +164,7 @@ def _shared(device: str, work: dict[str, Callable], quick: bool, progress: Progr
         neighbour.send_signal(signal.SIGSTOP)
         # In one stretch: the cheapest of short ones would be one that fell between two turns of the neighbour's.
         blocks = 10 if quick else 20
-        found = interleave(arms, blocks=blocks, block_ms=SHARED_MS, stretches=1, at_most_s=3 if quick else 8, progress=progress)
+        found = interleave(arms, blocks=blocks, block_ms=SHARED_MS, stretches=1, at_most_s=2 if quick else 8, progress=progress)
     finally:
         neighbour.kill()
         neighbour.wait()

@@ -54,10 +54,10 @@ def three_models(device: str = "cpu", progress: Progress | None = None, *, quick
 
     "rows": [{"case", "length" (kernels), "elements", "dtype", "grad", "gemm", "measured_us", "queue_us", "sum_us", "max_us",
     "published_sum_us", "published_max_us", "spread" (p75 over p25)}]: queue, sum and max with the same prices, fitted on the
-    calibration and on the cases of other folds; the published formulas with one host price, one bandwidth, one rate of FLOPs.
-    "numbers": "<model>_median" and "<model>_p90" (relative errors), "cases", "aa_error", and where it is not quick "stale_median"
-    against "fresh_median" (prices from the first quarter of the windows, or from the same quarter, for cases of the last).
-    "prices": the fitted ones by name. About 9 s quick, 30 s else. MeasurementError without the device.
+    calibration and on the cases of other folds; the published formulas with one host price, one bandwidth, a rate of FLOPs a
+    dtype, one price a step. "numbers": "<model>_median" and "<model>_p90" (relative errors), "cases", "aa_error", and where it
+    is not quick "stale_median" against "fresh_median" (prices from the first quarter of the windows, or from the same quarter,
+    for cases of the last). "prices": the fitted ones by name. About 9 s quick, 30 s else. MeasurementError without the device.
     """
     calibration, cases = few(device) if quick else many(device)
     found = step_cases.timed(
@@ -65,7 +65,7 @@ def three_models(device: str = "cpu", progress: Progress | None = None, *, quick
         [*calibration, *cases],
         progress,
         windows=25 if quick else 40,
-        at_most_s=6 if quick else 18,
+        at_most_s=6 if quick else 14,
     )
     known = [Timed(p, us) for p, us in zip(calibration, found["us"], strict=False)]
     unseen = [Timed(p, us) for p, us in zip(cases, found["us"][len(calibration) :], strict=True)]

@@ -24,8 +24,8 @@ PAPER_GBPS = 3300.0  # the bandwidth of the claims
 DROPPED = 0.1
 # rows, side of the square weight: the activation is rows x side. The texts' one is 256 MiB of two-byte numbers.
 # A CPU's is smaller, so that it is measured in seconds.
-PAPER = {"cpu": (65_536, 256), "cuda": (32_768, 4096)}
-QUICK = {"cpu": (8_192, 256), "cuda": (32_768, 4096)}
+PAPER = {"cpu": (32_768, 256), "cuda": (32_768, 4096)}
+QUICK = {"cpu": (4_096, 256), "cuda": (32_768, 4096)}
 SMALL, LARGE = {"cpu": (4, 64), "cuda": (16, 1024)}, {"cpu": (16_384, 64), "cuda": (32_768, 1024)}
 A_ROW = {"cpu": 0.004, "cuda": 0.05}  # seconds of calls in a row, for what one more adds to it
 CHAIN = 60  # calls of a row at most, so that a queue holds them
@@ -137,7 +137,7 @@ def steady(
 
 
 def toy_block(device: str = "cpu", progress: Progress | None = None, *, quick: bool = False) -> dict:
-    """The block on the texts' activation of 256 MiB (on a CPU 64 MiB of fp32, quick 8 MiB):
+    """The block on the texts' activation of 256 MiB (on a CPU 32 MiB of fp32, quick 4 MiB):
 
     "rows": [{"op", "launches", "computing" (the ops below autograd), "bytes", "us", "paper_us" (its bytes at 3.3 TB/s), "gbps"}],
     "race" (ns), "dtype", "shape", "numbers": "launches" (by the profiler where there is one, else ops that compute), "tail" and
@@ -164,7 +164,7 @@ def toy_block(device: str = "cpu", progress: Progress | None = None, *, quick: b
             device,
             {**block.alone, "block": block.run},
             blocks=10,
-            at_most_s=2 if quick else 12,
+            at_most_s=2 if quick else 8,
             progress=within(progress, 0.1, 0.6),
         )
         host = time_host({"block": least(device).run}, device=device, blocks=30, at_most_s=2, progress=within(progress, 0.7, 0.3))

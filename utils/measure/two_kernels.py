@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 from utils.measure.device_clock import MeasurementError
 from utils.measure.either_clock import Progress, need, race
@@ -43,7 +44,7 @@ def two_kernels(device: str = "cuda", progress: Progress | None = None, *, quick
         "device": device,
         "label": "measured",
         "rows": rows,
-        "race": found,
+        "race": replace(found, device=device),
         "launch_ns": launch_ns,
         "numbers": numbers(rows),
         "notes": [],

@@ -23,6 +23,7 @@ ROUNDING = 0.05  # figures cited with one digit are not finer than this
 AROUND = 1.5  # "about x" holds from x / 1.5 to x · 1.5
 SCALE = {"us": 1e-3, "ns": 1.0, "ratio": 1.0}
 UNITS = {"us": "µs", "ns": "ns", "ms": "ms", "percent": "%", "x": "×", "ratio": "×"}
+COUNTS = ("ops", "kernels", "launches", "elements")  # units of claims whose metric is a count: shown as one, not as a ratio
 STAGE_ROWS = ("A01", "A02", "A03", "A04", "A05", "A06", "A07")  # the stage table whose own total is A08
 WORDS = {
     "holds": "holds",
@@ -246,7 +247,10 @@ def _shown(claim: Claim, measured: Measured | None) -> str:
     value = None if measured is None else measure(claim, measured)
     if value is None:
         return "not measured"
-    return f"{value:,.3g} {UNITS[claim.metric['unit']]}"
+    if claim.unit in COUNTS:
+        return f"{value:,.0f} {claim.unit}"
+    rounded = float(f"{value:.3g}")  # in two steps: ":,.3g" alone writes 1060 as 1.06e+03
+    return f"{rounded:,.12g} {UNITS[claim.metric['unit']]}"
 
 
 def _sum_shown(measured: Measured | None) -> str:

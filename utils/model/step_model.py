@@ -226,7 +226,7 @@ def _rate(kind: str, program: Program) -> str:
 
 def parameter_names(programs: Sequence[Program], device: str) -> list[str]:
     """The prices that these programs need, in a fixed order."""
-    found = {"step", "grad op", "teardown", "switch", "start", "overlap", "written"}
+    found = {"step", "grad op", "leaf", "teardown", "switch", "start", "overlap", "written"}
     if device == "cuda":
         found.add("gap")
     if any(program.threads > 1 for program in programs):
@@ -249,6 +249,7 @@ def meaning(name: str) -> str:
         "step": "once a step: the call, the loop, on a GPU the wait at its end, µs",
         "grad": "what one op more costs the host with a tape, µs",
         "teardown": "what tearing its node down costs the host at the step's end, µs",
+        "leaf": "what a tape costs the host once: the node of its leaf, µs",
         "switch": "what an op costs the host more when it follows one of another kind, µs",
         "start": f"what a kernel takes beyond its bytes and arithmetic{' (product, ' + rest[3:] + ')' if rest else ''}, µs",
         "overlap": "how far arithmetic hides behind memory: 1 adds them up, large takes the longer one",
@@ -282,6 +283,7 @@ def usual(name: str, device: str) -> float:
 _FIRST_GUESS = {  # on a CPU, on a GPU
     "step": (1.0, 12.0),
     "grad": (0.8, 1.5),
+    "leaf": (0.5, 1.0),
     "teardown": (0.3, 0.5),
     "switch": (0.2, 0.3),
     "start": (0.2, 1.2),
@@ -309,11 +311,17 @@ def host_and_device(layout: Layout, prices: np.ndarray) -> tuple[np.ndarray, np.
     return host * layout.there, (start + both) * layout.kernel
 
 
+def once_a_tape(layout: Layout, prices: np.ndarray) -> np.ndarray:
+    """What a tape costs the host beside its ops, µs: its leaf's node, and tearing all nodes down behind the last op."""
+    torn = (layout.grad * layout.there).sum(axis=1) * prices[layout.at["teardown"]]
+    return torn + layout.grad[:, 0] * prices[layout.at["leaf"]]
+
+
 def step_us(layout: Layout, prices: np.ndarray) -> np.ndarray:
     """The step of every program, µs, by this model."""
     at = layout.at
     host, device = host_and_device(layout, prices)
-    torn = (layout.grad * layout.there).sum(axis=1) * prices[at["teardown"]]
+    torn = once_a_tape(layout, prices)
     if layout.device == "cpu":  # one thread: what the host does and what the kernels do add up
         return prices[at["step"]] + torn + host.sum(axis=1) + device.sum(axis=1)
     now, busy = np.zeros(len(host)), np.zeros(len(host))
@@ -330,7 +338,7 @@ def three(programs: Sequence[Program], device: str, priced: dict[str, float]) ->
     layout = Layout(programs, device)
     prices = np.array([priced[name] for name in layout.names])
     host, kernels = host_and_device(layout, prices)
-    torn = (layout.grad * layout.there).sum(axis=1) * prices[layout.at["teardown"]]
+    torn = once_a_tape(layout, prices)
     once = prices[layout.at["step"]]
     issued, drained = host.sum(axis=1) + torn, kernels.sum(axis=1)
     by = {"queue": step_us(layout, prices), "sum": once + issued + drained, "max": once + np.maximum(issued, drained)}

@@ -66,7 +66,7 @@ def from_datasheet(
     for batch in batches:
         flops, nbytes = work(batch)
         device_us = max(flops / (peak.value * 1e6), nbytes / (device.gbps.value * 1e3))
-        steps[batch] = total_max([Op(host_us, device_us=device_us / ops) for _ in range(ops)])
+        steps[batch] = total_max([Op(ops * host_us, device_us=device_us)])
     label = f"model: datasheet peaks, the host in µs for each of {ops:,} kernels: {host_us:.3g}"
     return Speed(device.name, label, "datasheet", steps)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from utils.show import theme
@@ -16,12 +17,19 @@ def against_batch(series: Mapping[str, Mapping[int, float]], title: str, label: 
     """name → {batch: ns}, a line each; both axes logarithmic, so that twice as long is as far up everywhere."""
 
     def paint(figure, axes) -> None:
+        from matplotlib.ticker import LogLocator, NullFormatter
+
         _lines(axes, {name: {b: ns * 1e-6 for b, ns in points.items()} for name, points in series.items()})
         axes.set_xscale("log", base=2)
         axes.set_yscale("log")
         batches = sorted({b for points in series.values() for b in points})
         axes.set_xticks(batches, [f"{b:,}" for b in batches])
+        every = [ns * 1e-6 for points in series.values() for ns in points.values()]
+        low = math.floor(math.log10(min(every)))
+        axes.set_ylim(10**low, 10 ** max(low + 1, math.ceil(math.log10(max(every)))))  # whole decades: flat lines look flat
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        axes.yaxis.set_minor_formatter(NullFormatter())
         _finish(figure, axes, "samples in a batch", "ms", title, label)
 
     return _picture(paint, series, "batch", "batch", title, label)

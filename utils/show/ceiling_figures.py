@@ -6,6 +6,7 @@ Each takes a part of the study "two_ceilings" and the label of whose it is; it m
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Mapping, Sequence
 
 from utils.show import theme
@@ -14,14 +15,17 @@ from utils.show.picture import Picture
 from utils.show.tables import Table, format_ns, format_time, significant
 
 MODELS = {"sum": "sum", "max": "maximum", "queue": "queue"}
-LONGEST = 44  # characters of a case's name
+LONGEST = 22  # characters of the ops in a case's name
+NARROW = 62  # characters of a label over axes that leave room for the cases' names
+DRAWN = 12  # cases of many
 SHOWN = 16  # rows of a table twin made of many points
 
 
 def models(rows: Sequence[Mapping], title: str, label: str) -> Picture:
     """Each case's prediction over its measured time, one marker a model, on a logarithmic axis with a line at 1."""
+    every_row, rows = rows, some(rows)
     cases = [short(row["case"]) for row in rows]
-    ratios = {key: [row[f"{key}_us"] / row["measured_us"] for row in rows] for key in MODELS}
+    ratios = {key: [_ratio(row, key) for row in rows] for key in MODELS}
     every = [value for values in ratios.values() for value in values]
 
     def paint(figure, axes) -> None:
@@ -43,27 +47,44 @@ def models(rows: Sequence[Mapping], title: str, label: str) -> Picture:
             axes.axhline(row + 0.5, color=theme.GRID, linewidth=0.6)
         axes.set_xlabel("predicted time / measured time (grey: within a tenth)")
         axes.legend(loc="upper center", bbox_to_anchor=(0.4, -0.12 - 0.4 / len(rows)), ncols=3, fontsize=8.5)
-        axes.set_title(label, fontsize=9, fontweight="normal", color=theme.MUTED)
+        axes.set_title(textwrap.fill(label, NARROW), fontsize=9, fontweight="normal", color=theme.MUTED)
         _headline(figure, title)
 
     cells = [
-        {"case": cases[at], "measured": format_time(1e3 * row["measured_us"])}
-        | {key: f"{format_time(1e3 * row[f'{key}_us'])} ({_off(ratios[key][at])})" for key in MODELS}
-        for at, row in enumerate(rows)
+        {"case": short(row["case"]), "measured": format_time(1e3 * row["measured_us"])}
+        | {key: f"{format_time(1e3 * row[f'{key}_us'])} ({_off(_ratio(row, key))})" for key in MODELS}
+        for row in every_row
     ]
     alt = f"Markers: {title}. " + "; ".join(
         f"{row['case']} measured {row['measured']}, " + ", ".join(f"{name} {row[key]}" for key, name in MODELS.items())
         for row in cells
     )
-    table = Table(cells, {"case": "case", "measured": "measured", **MODELS}, title, [label])
+    notes = [label] if len(rows) == len(every_row) else [label, f"Drawn: {len(rows)} of {len(every_row)}, by length"]
+    table = Table(cells, {"case": "case", "measured": "measured", **MODELS}, title, notes)
     return Picture(_drawn(paint, 1.5 + 0.36 * len(rows)), f"{alt}. {label}", table)
 
 
+def some(rows: Sequence[Mapping]) -> list[Mapping]:
+    """The rows that are drawn: all of a few, of many a dozen, from the shortest chain to the longest."""
+    if len(rows) <= DRAWN:
+        return list(rows)
+    ordered = sorted(rows, key=lambda row: (row["length"], row["elements"]))
+    return [ordered[round(k * (len(ordered) - 1) / (DRAWN - 1))] for k in range(DRAWN)]
+
+
 def short(case: str) -> str:
-    """A case's name with what it repeats said once ("8 × (add relu mul) on 512 fp32"), cut where it is still too long."""
-    once = re.sub(r"\b(\d+)x([a-z])", r"\1 × \2", case)
-    once = re.sub(r"\b((?:[a-z]+ ){1,4}?)\1+", lambda m: f"{len(m[0]) // len(m[1])} × ({m[1].strip()}) ", once)
-    return once if len(once) <= LONGEST else once[: LONGEST - 1] + "…"
+    """A case's name, short: what it repeats said once, and of a long mixture only how many ops there are of how many kinds."""
+    once = re.sub(r"\b((?:[a-z]+ ){1,4}?)\1+", lambda m: f"{len(m[0]) // len(m[1])} × ({m[1].strip()}) ", case)
+    ops, on, rest = once.partition(" on ")
+    if len(ops) > LONGEST and on:
+        named = [re.fullmatch(r"(?:(\d+)x)?(.+)", word).groups() for word in case.partition(" on ")[0].split()]
+        many, kinds = sum(int(times or 1) for times, _ in named), {kind for _, kind in named}
+        once = f"{many} ops of {len(kinds)} kinds{on}{rest}"
+    return re.sub(r"\b(\d+)x([a-z])", r"\1 × \2", once)
+
+
+def _ratio(row: Mapping, model: str) -> float:
+    return row[f"{model}_us"] / row["measured_us"]
 
 
 def _nothing():

@@ -95,7 +95,8 @@ class switch:
     def widget(self, name: str, on_release: bool):
         import ipywidgets as w
 
-        return w.Checkbox(value=self.start, description=self.label or name, indent=False)
+        wide = w.Layout(width="auto")  # a long label is cut otherwise
+        return w.Checkbox(value=self.start, description=self.label or name, indent=False, layout=wide)
 
 
 def panel(draw: Callable, *, measures: bool = False, title: str = "", **controls) -> Panel:

@@ -6,19 +6,20 @@ reason) and words it, so that a sentence stays true when the numbers surprise.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from utils.measure import ridge_point, roofline
 from utils.measure.intensity import Work
 from utils.measure.launch_here import Found
 from utils.measure.ridge_here import Both
 from utils.measure.roofline import Roof, Roofline
-from utils.model import devices, ledger, studies
-from utils.model.quantities import NotMeasured
-from utils.show import figures, ridge_figures, roofline_figure
+from utils.model import devices
+from utils.show import figures, ridge_figures, roofline_figure, study_end
 from utils.show.explain import Sentence
+from utils.show.here_and_there import each, not_measured, option, per_cent, times, told
 from utils.show.picture import Picture
 from utils.show.roofline_figure import Point
+from utils.show.study_end import judged_here
 from utils.show.tables import Table, format_ns, format_share, format_time, significant
 
 # The options of the lesson's predictions: (the misconception behind an option or None, its text), by what the run may show.
@@ -100,39 +101,6 @@ GROUPS = {
 }
 
 
-def not_measured(found: Found, what: str) -> str:
-    """The words that stand where there is no number: what was not measured, and why."""
-    return f"Not measured: {what}; {found.why or 'nobody has measured it yet'}."
-
-
-def _told(found: Both, what: str, say: Callable[[Mapping], str]) -> Sentence:
-    """`say` of what was measured here and of the recording, each with its label, or why it is not there."""
-    out = [
-        f"{say(found.here.value)} ({found.here.label})" if found.here.value is not None else not_measured(found.here, what),
-        f"{say(found.there.value)} ({found.there.label})"
-        if found.there.value is not None
-        else not_measured(found.there, f"{what}, on a GPU"),
-    ]
-    return Sentence(*out)
-
-
-def _each(found: Both) -> list[Found]:
-    return [one for one in (found.here, found.there) if one.value is not None]
-
-
-def _kind(found: Both, kind: Callable[[Mapping], str], answers: Mapping[str, tuple]) -> str | None:
-    """The option's text by what was measured here, else by the recording, else None."""
-    return None if found.first.value is None else answers[kind(found.first.value)][1]
-
-
-def _per_cent(share: float) -> str:
-    return f"{significant(100 * share, 2)} %"
-
-
-def _times(ratio: float) -> str:
-    return f"{significant(ratio, 2)} times"
-
-
 # ------------------------------------------------------------------------------------------------ counting
 
 
@@ -197,7 +165,7 @@ def roofs(peaks: Both) -> dict[str, float] | None:
 
 def copy_share(peaks: Both) -> Sentence:
     """What torch's copy moves a second beside the best stream of the same race."""
-    return _told(peaks, "the bandwidth", _copy)
+    return told(peaks, "the bandwidth", _copy)
 
 
 def _copy(part: Mapping) -> str:
@@ -205,13 +173,13 @@ def _copy(part: Mapping) -> str:
     best, ours = moved["numbers"]["gbps"], moved["numbers"]["torch_copy_gbps"]
     return (
         f"torch's copy moved {significant(ours)} GB/s, the best stream (“{moved['best']}”) {significant(best)} GB/s: "
-        f"{_per_cent(ours / best)}."
+        f"{per_cent(ours / best)}."
     )
 
 
 def one_roof(peaks: Both) -> Sentence:
     """One bandwidth, one roof, and their ridge."""
-    return _told(peaks, "the first roof", _one)
+    return told(peaks, "the first roof", _one)
 
 
 def _one(part: Mapping) -> str:
@@ -229,7 +197,7 @@ def _one(part: Mapping) -> str:
 def first_figures(peaks: Both) -> list[Picture]:
     """One roof over the bandwidth, and one a + b on it: here and on the recorded GPU, each in a figure of its own."""
     out = []
-    for found in _each(peaks):
+    for found in each(peaks):
         line = line_of(found)
         name = next((n for n in (*ONE, "gemm_fp32") if n in line.roofs), None)
         if name:
@@ -242,13 +210,13 @@ def stream_figures(peaks: Both) -> list[Picture]:
     """GB/s of every stream of the race, counted bytes over time."""
     return [
         figures.bar(found.value["bandwidth"]["gbps"], title="Streams through the memory", unit="GB/s", source=found.label)
-        for found in _each(peaks)
+        for found in each(peaks)
     ]
 
 
 def ridges(peaks: Both) -> tuple[str | None, Sentence]:
     """(text of the option that was measured, sentences): how many ridges there are, and where."""
-    return _kind(peaks, _ridge_kind, RIDGES_ANSWERS), _told(peaks, "the ridges", _ridges)
+    return option(peaks, _ridge_kind, RIDGES_ANSWERS), told(peaks, "the ridges", _ridges)
 
 
 def _ridge_kind(part: Mapping) -> str:
@@ -274,18 +242,18 @@ def _ridges(part: Mapping) -> str:
     told = ", ".join(f"{line.roofs[name].title} at {significant(ridge)}" for name, ridge in at.items())
     words = f"Ridges, in work per byte: {told}."
     lowest, highest = min(at.values()), max(at.values())
-    return f"{words} The highest is {_times(highest / lowest)} the lowest." if len(at) > 1 else words
+    return f"{words} The highest is {times(highest / lowest)} the lowest." if len(at) > 1 else words
 
 
 def roof_figures(peaks: Both) -> list[Picture]:
     """All measured roofs over one bandwidth: here and on the recorded GPU, each in a figure of its own."""
-    return [roofline_figure.figure(line_of(found), [], "Several roofs") for found in _each(peaks) if line_of(found).roofs]
+    return [roofline_figure.figure(line_of(found), [], "Several roofs") for found in each(peaks) if line_of(found).roofs]
 
 
 def beside_tables(peaks: Both) -> list[Table]:
     """Each ceiling as measured, beside the datasheet's, or beside what a CPU's clock and lanes give on paper."""
     out = []
-    for found in _each(peaks):
+    for found in each(peaks):
         sheet = devices.find(found.value["machine"])
         rows = [
             {
@@ -311,15 +279,15 @@ def _missing(part: Mapping) -> dict[str, str]:
 
 def gap(peaks: Both) -> Sentence:
     """What of the promised ceilings was reached, and why not all of it."""
-    return _told(peaks, "the gap to the datasheet", _gap)
+    return told(peaks, "the gap to the datasheet", _gap)
 
 
 def _gap(part: Mapping) -> str:
     numbers, sheet, paper = part["numbers"], part["datasheet"], part["paper"]
     if sheet:
-        shares = [f"memory {_per_cent(numbers['gbps'] / sheet['gbps'])}"]
+        shares = [f"memory {per_cent(numbers['gbps'] / sheet['gbps'])}"]
         shares += [
-            f"products in {dtype} {_per_cent(numbers[f'gemm_{dtype}'] / peak)}"
+            f"products in {dtype} {per_cent(numbers[f'gemm_{dtype}'] / peak)}"
             for dtype, peak in sheet["tflops"].items()
             if f"gemm_{dtype}" in numbers
         ]
@@ -331,7 +299,7 @@ def _gap(part: Mapping) -> str:
         return (
             f"No datasheet of this machine is known. On paper {paper['cores']} cores of {significant(paper['ghz'])} GHz with "
             f"{paper['lanes']} lanes and two multiply-adds a cycle do {significant(paper['fp32_tflops'])} · 10¹² FLOP a second; "
-            f"the loop in registers reached {_per_cent(numbers['vector_fp32'] / paper['fp32_tflops'])} of it. Cores that are two "
+            f"the loop in registers reached {per_cent(numbers['vector_fp32'] / paper['fp32_tflops'])} of it. Cores that are two "
             "threads of one, a clock that falls under load and neighbours on the machine take the rest."
         )
     return "Nothing is known that these ceilings could be compared with."
@@ -352,7 +320,7 @@ def warm(part: Both, peaks: Both) -> tuple[str | None, Sentence]:
         roof = beside(part.here if value is part.here.value else part.there)
         words = (
             f"On the same tensors again and again the add moved {significant(numbers['warm_gbps'])} GB/s, on {value['sets']} "
-            f"sets in turn {significant(numbers['cold_gbps'])} GB/s: cold data take {_times(numbers['ratio'])} as long."
+            f"sets in turn {significant(numbers['cold_gbps'])} GB/s: cold data take {times(numbers['ratio'])} as long."
         )
         return words if roof is None else f"{words} The best stream through the memory moved {significant(roof)} GB/s."
 
@@ -360,7 +328,7 @@ def warm(part: Both, peaks: Both) -> tuple[str | None, Sentence]:
         rate, roof = value["numbers"]["warm_gbps"], beside(part.first) or value["numbers"]["cold_gbps"]
         return "above" if rate > OVER * roof else "less" if rate < roof / APART else "memory"
 
-    return _kind(part, kind, WARM_ANSWERS), _told(part, "warm against cold data", say)
+    return option(part, kind, WARM_ANSWERS), told(part, "warm against cold data", say)
 
 
 def soon(part: Both) -> tuple[str | None, Sentence]:
@@ -380,12 +348,12 @@ def soon(part: Both) -> tuple[str | None, Sentence]:
             f"{significant(numbers['roof_gbps'])}."
         )
 
-    return _kind(part, kind, SOON_ANSWERS), _told(part, "an intermediate in the cache", say)
+    return option(part, kind, SOON_ANSWERS), told(part, "an intermediate in the cache", say)
 
 
 def race_views(part: Both, title: str) -> list[Picture]:
     """The race of a part, here and on the recorded GPU, each in a figure of its own."""
-    return [figures.compare(found.value["race"], title=title, source=found.label) for found in _each(part)]
+    return [figures.compare(found.value["race"], title=title, source=found.label) for found in each(part)]
 
 
 def layout(part: Both) -> tuple[str | None, Sentence]:
@@ -400,13 +368,13 @@ def layout(part: Both) -> tuple[str | None, Sentence]:
         copied = numbers["copied_ratio"]
         cheaper = "less than as it lies" if copied < numbers["transposed_ratio"] else "no gain over adding it as it lies"
         return (
-            f"With one transposed operand the add took {_times(numbers['transposed_ratio'])} as long as with none, with both and "
-            f"the result transposed {_times(numbers['both_ratio'])}: the bytes counted are the same. Making it contiguous first, "
-            f"which moves more bytes, took {_times(copied)} as long: {cheaper}. Copying every 16th number took "
-            f"{_times(numbers['every_16_ratio'])} as long as copying as many that lie side by side."
+            f"With one transposed operand the add took {times(numbers['transposed_ratio'])} as long as with none, with both and "
+            f"the result transposed {times(numbers['both_ratio'])}: the bytes counted are the same. Making it contiguous first, "
+            f"which moves more bytes, took {times(copied)} as long: {cheaper}. Copying every 16th number took "
+            f"{times(numbers['every_16_ratio'])} as long as copying as many that lie side by side."
         )
 
-    return _kind(part, kind, LAYOUT_ANSWERS), _told(part, "layouts", say)
+    return option(part, kind, LAYOUT_ANSWERS), told(part, "layouts", say)
 
 
 def fresh(part: Both) -> tuple[str | None, Sentence]:
@@ -419,12 +387,12 @@ def fresh(part: Both) -> tuple[str | None, Sentence]:
     def say(value: Mapping) -> str:
         numbers = value["numbers"]
         words = (
-            f"c = a + b took {_times(numbers['fresh_64_ratio'])} as long as an add into a given c, with "
+            f"c = a + b took {times(numbers['fresh_64_ratio'])} as long as an add into a given c, with "
             f"{numbers['fresh_64_faults']:,.0f} page faults a call against {numbers['fresh_64_given_faults']:,.0f}."
         )
         if "pinned_64_ratio" in numbers:
             words += (
-                f" With malloc told to keep what is freed, {_times(numbers['pinned_64_ratio'])} as long and "
+                f" With malloc told to keep what is freed, {times(numbers['pinned_64_ratio'])} as long and "
                 f"{numbers['pinned_64_faults']:,.0f} faults."
             )
         return words
@@ -466,7 +434,7 @@ def fresh_table(part: Both) -> Table | None:
 
 def bound(part: Both) -> tuple[str | None, Sentence]:
     """(text of the option that was measured, sentences): which ops of the table are right of the ridge of their own engine."""
-    return _kind(part, _bound_kind, BOUND_ANSWERS), _told(part, "the op table", _bound)
+    return option(part, _bound_kind, BOUND_ANSWERS), told(part, "the op table", _bound)
 
 
 def _right_of(part: Mapping) -> list[str]:
@@ -487,8 +455,8 @@ def _bound(part: Mapping) -> str:
         return words
     last, first = left[0], left[-1]
     return (
-        f"{words} Of the others “{first['title']}” came nearest to the roof with {_per_cent(first['share'])} of the rate that "
-        f"its bytes allow, and “{last['title']}” stayed farthest with {_per_cent(last['share'])}: left of its ridge, and not at "
+        f"{words} Of the others “{first['title']}” came nearest to the roof with {per_cent(first['share'])} of the rate that "
+        f"its bytes allow, and “{last['title']}” stayed farthest with {per_cent(last['share'])}: left of its ridge, and not at "
         "the memory's roof either. FLOPs are not all that a kernel does; a kernel's instructions must issue, too."
     )
 
@@ -496,7 +464,7 @@ def _bound(part: Mapping) -> str:
 def op_figures(part: Both) -> list[Picture]:
     """The ops on the roofline of the same race: here and on the recorded GPU, each in a figure of its own."""
     out = []
-    for found in _each(part):
+    for found in each(part):
         named = found.value["roofs"]
         line = roofline.from_peaks({"numbers": named}, found.label)
         spare = "vector_fp32" if "vector_fp32" in line.roofs else next(iter(line.roofs))
@@ -518,7 +486,7 @@ def op_tables(part: Both) -> list[Table]:
         "share": "floor / time",
     }
     out = []
-    for found in _each(part):
+    for found in each(part):
         rows = [
             {
                 "title": row["title"],
@@ -553,10 +521,10 @@ def decode(part: Both) -> tuple[str | None, Sentence]:
             f"{significant(numbers['intensity_largest'])} in the largest batch; a linear layer goes from "
             f"{significant(numbers['linear_first'])} to {significant(numbers['linear_largest'])}. Where four heads share a cache "
             f"it is {significant(numbers['intensity_shared'])}. One sequence moved {significant(numbers['gbps'])} GB/s, "
-            f"{_per_cent(numbers['share'])} of the best stream of the race."
+            f"{per_cent(numbers['share'])} of the best stream of the race."
         )
 
-    return _kind(part, kind, DECODE_ANSWERS), _told(part, "attention decode", say)
+    return option(part, kind, DECODE_ANSWERS), told(part, "attention decode", say)
 
 
 def decode_tables(part: Both) -> list[Table]:
@@ -570,7 +538,7 @@ def decode_tables(part: Both) -> list[Table]:
         "gbps": "GB/s",
     }
     out = []
-    for found in _each(part):
+    for found in each(part):
         rows = [
             {
                 "batch": row["batch"],
@@ -590,23 +558,23 @@ def decode_tables(part: Both) -> list[Table]:
 
 def census(part: Both) -> Sentence:
     """What of a training step is below its ridge, by count and by time, and where the products stand."""
-    return _told(part, "a census of a training step", _census)
+    return told(part, "a census of a training step", _census)
 
 
 def _census(part: Mapping) -> str:
     numbers = part["numbers"]
     return (
-        f"Of {numbers['ops']:,.0f} ops of a training step ({part['model']}), {_per_cent(numbers['below_count'])} are below the "
-        f"ridge of their own engine. They take {_per_cent(numbers['below_time'])} of the time. Products are "
-        f"{_per_cent(numbers['product_count'])} of the ops and {_per_cent(numbers['product_time'])} of the time, the optimiser's "
-        f"{_per_cent(numbers['optimizer_count'])} and {_per_cent(numbers['optimizer_time'])}."
+        f"Of {numbers['ops']:,.0f} ops of a training step ({part['model']}), {per_cent(numbers['below_count'])} are below the "
+        f"ridge of their own engine. They take {per_cent(numbers['below_time'])} of the time. Products are "
+        f"{per_cent(numbers['product_count'])} of the ops and {per_cent(numbers['product_time'])} of the time, the optimiser's "
+        f"{per_cent(numbers['optimizer_count'])} and {per_cent(numbers['optimizer_time'])}."
     )
 
 
 def census_figures(part: Both) -> list[Picture]:
     """Each group's share of the ops and of the time."""
     out = []
-    for found in _each(part):
+    for found in each(part):
         numbers = found.value["numbers"]
         shares = {
             name: (numbers[f"{group}_count"], numbers[f"{group}_time"])
@@ -626,10 +594,10 @@ def mfu(part: Both) -> tuple[str | None, Sentence]:
 
     def say(value: Mapping) -> str:
         rows = value["rows"]
-        told = ", ".join(f"the {row['model']} one {_per_cent(row['mfu'])}" for row in rows)
+        told = ", ".join(f"the {row['model']} one {per_cent(row['mfu'])}" for row in rows)
         return f"Of the measured peak of products in {value['dtype']}, a training step reached: {told}."
 
-    return _kind(part, kind, MFU_ANSWERS), _told(part, "MFU", say)
+    return option(part, kind, MFU_ANSWERS), told(part, "MFU", say)
 
 
 def mfu_tables(part: Both) -> list[Table]:
@@ -644,7 +612,7 @@ def mfu_tables(part: Both) -> list[Table]:
         "sheet": "of the datasheet's",
     }
     out = []
-    for found in _each(part):
+    for found in each(part):
         rows = [
             {
                 "model": row["model"],
@@ -652,8 +620,8 @@ def mfu_tables(part: Both) -> list[Table]:
                 "step": format_time(row["step_ns"]),
                 "flops": significant(row["flops"] * 1e-6),
                 "six": significant(row["six_nd"] * 1e-6),
-                "mfu": _per_cent(row["mfu"]),
-                "sheet": None if row["mfu_datasheet"] is None else _per_cent(row["mfu_datasheet"]),
+                "mfu": per_cent(row["mfu"]),
+                "sheet": None if row["mfu_datasheet"] is None else per_cent(row["mfu_datasheet"]),
             }
             for row in found.value["rows"]
         ]
@@ -671,13 +639,13 @@ def levels(part: Both) -> Sentence:
         rates = {name.removesuffix("_gbps"): rate for name, rate in value["numbers"].items() if name.endswith("_gbps")}
         told = ", ".join(f"{name} {significant(rate)}" for name, rate in rates.items())
         first, last = next(iter(rates.values())), list(rates.values())[-1]
-        return f"Reading, in GB/s: {told}. The first is {_times(first / last)} the last, so each level has ridges of its own."
+        return f"Reading, in GB/s: {told}. The first is {times(first / last)} the last, so each level has ridges of its own."
 
-    return _told(part, "the bandwidth of each cache", say)
+    return told(part, "the bandwidth of each cache", say)
 
 
 def level_figures(part: Both) -> list[Picture]:
-    return [ridge_figures.levels(found.value["points"], found.value["caches"], found.label) for found in _each(part)]
+    return [ridge_figures.levels(found.value["points"], found.value["caches"], found.label) for found in each(part)]
 
 
 def knee(part: Both) -> Sentence:
@@ -694,13 +662,13 @@ def knee(part: Both) -> Sentence:
             return "The line did not bend within the range that was tried."
         return f"The line bends, in operations per byte: {', '.join(told)}. Integer work has no FLOP at all, and bends it, too."
 
-    return _told(part, "a traced roof", say)
+    return told(part, "a traced roof", say)
 
 
 def knee_figures(part: Both) -> list[Picture]:
     """Measured points of a kernel with ever more operations an element, with the roofline that they trace."""
     out = []
-    for found in _each(part):
+    for found in each(part):
         numbers, points = found.value["numbers"], found.value["points"]
         named, shown = {}, []
         for engine, roof in (("fma", "vector_fp32"), ("integer", "integer")):
@@ -726,17 +694,17 @@ def activation(part: Both) -> Sentence:
             return words
         return f"Reading 256 MiB: {format_time(numbers['paper_read'])} on paper, measured {format_time(numbers['read'])}. {words}"
 
-    return _told(part, "one activation", say)
+    return told(part, "one activation", say)
 
 
 def gemm_tax(part: Both) -> Sentence:
     """The host's price beside a product's time."""
 
     def say(value: Mapping) -> str:
-        told = ", ".join(f"n = {row['n']:,} {_per_cent(row['share'])}" for row in value["rows"])
-        return f"The host's price of a product, as a share of its time: {told}."
+        shares = ", ".join(f"n = {row['n']:,} {per_cent(row['share'])}" for row in value["rows"])
+        return f"The host's price of a product, as a share of its time: {shares}."
 
-    return _told(part, "a product's tax", say)
+    return told(part, "a product's tax", say)
 
 
 # ------------------------------------------------------------------------------------------------ the numbers that are judged
@@ -758,14 +726,7 @@ JUDGED = {
 
 def judged(device: str, **parts: Both) -> dict[str, dict]:
     """For `expect`: by part, the numbers that were measured here; in place of one that was not, why not."""
-    return {name: _judged(device, name, part.here) for name, part in parts.items()}
-
-
-def _judged(device: str, name: str, found: Found) -> dict:
-    if found.value is None:
-        return {"device": device} | dict.fromkeys(JUDGED[name], NotMeasured(found.why or "it was not measured here"))
-    missing = {number: NotMeasured(f"{number} was not measured here") for number in JUDGED[name]}
-    return missing | ridge_point.judged(found.value)
+    return {name: judged_here(device, part.here, JUDGED[name], ridge_point.judged) for name, part in parts.items()}
 
 
 # ------------------------------------------------------------------------------------------------ the end
@@ -773,22 +734,7 @@ def _judged(device: str, name: str, found: Found) -> dict:
 
 def verdicts(device: str, found: Mapping[str, Both]) -> Table:
     """The claims of this lesson: yours (the parts `found` live, by name), recorded, cited, the verdict with its sentence."""
-    from utils.measure import machine
-
-    live = {name: one.here.value for name, one in found.items() if one.here.live and one.here.value is not None}
-    yours = studies.live("ridge_point", device, machine.fingerprint(), live) if live else None
-    rows = ledger.verdict_table("ridge_point", yours=yours)
-    best = studies.best("ridge_point", "cuda")
-    columns = {
-        "id": "claim",
-        "claim": "what is claimed",
-        "yours": "yours",
-        "recorded": "recorded",
-        "cited": "cited",
-        "verdict": "verdict",
-        "sentence": "because",
-    }
-    return Table(rows, columns, "Claims and verdicts", [best.label() if best else "Recorded: no GPU has been recorded yet"])
+    return study_end.verdicts("ridge_point", device, found)
 
 
 TRANSFER_DEVICE = "NVIDIA H100 SXM"

@@ -13,14 +13,13 @@ from utils.measure.launch_here import Found
 from utils.measure.study_here import Both
 from utils.measure.two_ceilings import judged as judged_part
 from utils.measure.two_ceilings import prices
-from utils.model import ledger, studies
 from utils.model.costmodel import ELEMENTWISE_TENSORS, MATMUL_TENSORS, Prices, Profile, break_even_elements, total_max, total_sum
-from utils.model.quantities import NotMeasured
-from utils.show import ceiling_figures, cost_profiler
+from utils.show import ceiling_figures, cost_profiler, study_end
 from utils.show.explain import Sentence
 from utils.show.here_and_there import each, option, per_cent, times, told
 from utils.show.picture import Picture
 from utils.show.price_seeds import STOCK, seeds
+from utils.show.study_end import judged_here
 from utils.show.tables import Table, format_ns, format_time, significant
 
 STUDY = "two_ceilings"
@@ -69,6 +68,7 @@ APART = 0.05  # two models whose median errors differ by less are called alike
 LONG = 16  # ops from which a chain is called long
 IN_PROPORTION = 1.5  # a time within this factor of the sizes' ratio follows the size
 AS_LONG = 1.15
+STALE = 1.2  # an error so much larger is laid to the age of the prices
 APART_RATE = 1.25  # a rate so far above the memory's did not come from memory
 OP_NAMES = {"scale": "times a Python number"}
 SIDES = {"host": "the host", "device": "the kernels"}
@@ -260,11 +260,14 @@ def _meaning(part: Mapping) -> str:
     """What the errors say about who worked at the same time as whom."""
     worse = _worse({"rows": _long(part) or part["rows"]})
     if part["device"] == "cpu":
-        return {
+        same = all(abs(row["queue_us"] / row["sum_us"] - 1.0) < 1e-6 for row in part["rows"])
+        queue = " With no device to drain it, the queue played through is the sum." if same else ""
+        words = {
             "max": "The host runs the loop itself here: nothing overlaps, so a maximum leaves the shorter half out.",
             "sum": "One thread does both halves, and yet the sum was farther off: its prices did not hold in these chains.",
             "alike": "One half outweighs the other in most of these cases, so sum and maximum hardly differ.",
         }[worse]
+        return words + queue
     return {
         "sum": "In long chains the device works while the host issues: a sum charges for both, and is too long.",
         "max": "The maximum was farther off: something between the two sides is waited for and not in it.",
@@ -301,7 +304,10 @@ def break_even(sweep: Both, calibration: Both) -> Sentence:
             return words
         charged = prices(found.value)
         predicted = break_even_elements(charged, 12)
-        words += f" From prices (host's price × bandwidth to memory, 12 bytes an element): {significant(predicted, 2)}."
+        less = " less an empty kernel's and a gap's" if charged.start_us or charged.gap_us else ""
+        words += (
+            f" From prices (the host's{less}, times the bandwidth to memory, 12 bytes an element): {significant(predicted, 2)}."
+        )
         if numbers.get("break_even") is None:
             return words
         rate = numbers["break_even_bytes"] / numbers["fixed"]  # bytes a ns are GB/s
@@ -428,7 +434,7 @@ def drift(part: Both) -> Sentence:
         )
         return (
             f"{words} Whoever had read the price once, at the start ({format_ns(first)}), would have been off by up to "
-            f"{per_cent(worst)} later: a model is no better than the moment of its prices, so they are read between its cases."
+            f"{per_cent(worst)} later."
         )
 
     return told(part, "how a price moves", say)
@@ -449,12 +455,14 @@ def stale(*parts: Both) -> Sentence:
     for part in parts:
         numbers = {} if part.there.value is None else part.there.value["numbers"]
         if "stale_median" in numbers:
+            old, new = numbers["stale_median"], numbers["fresh_median"]
+            apart = "old prices cost accuracy there" if old > STALE * new else "in that run the old prices had held"
             out.append(
-                f"With prices taken in a run's first quarter, half of the cases of its last are off by more than "
-                f"{per_cent(numbers['stale_median'])}; with prices of that same quarter by {per_cent(numbers['fresh_median'])} "
-                f"({part.there.label})."
+                f"For the cases of a run's last quarter the model's median error was {per_cent(old)} with prices of the first "
+                f"quarter and {per_cent(new)} with prices of the same one: {apart} ({part.there.label})."
             )
-    return Sentence(*(out or ["Prices of another moment were not tried in a recording yet."]))
+    moral = "A model is no better than the moment of its prices: they belong between its cases, in the same windows."
+    return Sentence(moral, *(out or ["Prices of another moment were not tried in a recording yet."]))
 
 
 def drift_figures(part: Both) -> list[Picture]:
@@ -537,14 +545,7 @@ JUDGED = {
 
 def judged(device: str, **parts: Both) -> dict[str, dict]:
     """For `expect`: by part, the numbers that were measured here; in place of one that was not, why not."""
-    return {name: _judged(device, name, part.here) for name, part in parts.items()}
-
-
-def _judged(device: str, name: str, found: Found) -> dict:
-    if found.value is None:
-        return {"device": device} | dict.fromkeys(JUDGED[name], NotMeasured(found.why or "it was not measured here"))
-    missing = {number: NotMeasured(f"{number} was not measured here") for number in JUDGED[name]}
-    return missing | judged_part(found.value)
+    return {name: judged_here(device, part.here, JUDGED[name], judged_part) for name, part in parts.items()}
 
 
 # ------------------------------------------------------------------------------------------------ the end
@@ -552,22 +553,7 @@ def _judged(device: str, name: str, found: Found) -> dict:
 
 def verdicts(device: str, found: Mapping[str, Both]) -> Table:
     """The claims of this lesson: yours (the parts `found` live, by name), recorded, cited, the verdict with its sentence."""
-    from utils.measure import machine
-
-    live = {name: one.here.value for name, one in found.items() if one.here.live and one.here.value is not None}
-    yours = studies.live(STUDY, device, machine.fingerprint(), live) if live else None
-    rows = ledger.verdict_table(STUDY, yours=yours)
-    best = studies.best(STUDY, "cuda")
-    columns = {
-        "id": "claim",
-        "claim": "what is claimed",
-        "yours": "yours",
-        "recorded": "recorded",
-        "cited": "cited",
-        "verdict": "verdict",
-        "sentence": "because",
-    }
-    return Table(rows, columns, "Claims and verdicts", [best.label() if best else "Recorded: no GPU has been recorded yet"])
+    return study_end.verdicts(STUDY, device, found)
 
 
 TRANSFER_TENSORS, TRANSFER_OPS = 5, 2  # g read, t written; p and t read, p written
@@ -592,13 +578,13 @@ def transfer(mine_us: float | None, calibration: Both, measured_us: float | None
         {"what": f"memory bar, {significant(UPDATES * TRANSFER_TENSORS * nbytes * 1e-6)} million bytes", "time": _us(memory)},
         *({"what": name, "time": _us(us)} for name, us in models.items()),
     ]
-    truth, against = models[best], f"the {best}"
+    near = abs(mine_us - models[best]) <= 0.25 * models[best]
+    notes = [f"Near enough: within a quarter of the {best}." if near else (
+        f"More than a quarter off the {best}: which bar is longer, how many ops are there, and how many tensors does each move?"
+    )]  # fmt: skip
     if measured_us is not None:
         rows.append({"what": "measured here", "time": _us(measured_us)})
-        truth, against = measured_us, "the measured step"
-    near = abs(mine_us - truth) <= 0.25 * truth
-    counts = f"Near enough: within a quarter of {against}." if near else (
-        f"More than a quarter off {against}: which bar is longer, how many ops are there, and how many tensors does each move?"
-    )  # fmt: skip
+        way = "less" if models[best] < measured_us else "more"
+        notes.append(f"The {best} is {per_cent(abs(models[best] / measured_us - 1.0))} {way} than what was measured.")
     label = found.label if found.value is not None else "the texts' prices: nothing was measured"
-    return Table(rows, {"what": "whose", "time": "a step"}, "A hundred updates by hand", [counts, label])
+    return Table(rows, {"what": "whose", "time": "a step"}, "A hundred updates by hand", [*notes, label])

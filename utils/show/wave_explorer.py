@@ -42,7 +42,7 @@ def figure(waves: Waves, device: str) -> Picture:
     left_out = [f"{waves.count - len(rows):,} full rounds are left out"] if len(rows) < waves.count else []
     alt = (
         f"Columns: {title}. {waves.count:,} rounds of {waves.places:,} places; the last has {waves.last:,} blocks and leaves "
-        f"{waves.places - waves.last:,} places and {waves.idle_sms:,} SMs empty; empty of all places and rounds: {_share(waves)}. "
+        f"{waves.places - waves.last:,} places and {waves.idle_sms:,} SMs empty; empty of all places: {_share(waves)}. "
         f"{LABEL}"
     )
     return Picture(lambda: _svg(waves, title), alt, Table(rows, columns, title, [*left_out, LABEL]))

@@ -143,7 +143,7 @@ def _box(x: float, y: float, colour: str) -> str:
 
 
 def explorer(known: Mapping[str, Speed]) -> controls.Panel:
-    """The controls with their figure, over what `speeds` gives. They start with one device twice: any pair would tell an answer."""
+    """The controls with their figure, over what `speeds` gives. They start with one device twice: a pair tells an answer."""
 
     def shown(first: str, price_1: float, second: str, price_2: float, log2: int) -> list:
         return draw(known, first=first, price_1=price_1, second=second, price_2=price_2, log2=log2)

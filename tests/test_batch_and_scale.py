@@ -29,6 +29,7 @@ from utils.measure import (
     slow_host,
     step32,
     two_kernels,
+    wall_arms,
 )
 from utils.measure.census import group_of
 from utils.measure.device_clock import MeasurementError
@@ -399,7 +400,7 @@ def test_the_clocks_figures_are_medians_and_products_count_once_settled():
 
 def test_a_slowed_host_takes_at_least_what_was_added():
     a, b = torch.randn(3), torch.randn(3)
-    arm = slow_host._inside(null_experiment.until_done(lambda: (a + b) * b, "cpu"), 400.0)
+    arm = slow_host._inside(wall_arms.until_idle(lambda: (a + b) * b, "cpu"), 400.0)
     assert arm(5) >= 5 * 2 * 400e-6
 
 

@@ -33,7 +33,10 @@ def check_null(m) -> None:
         assert m.null(both(batches.null(training=ratio)))[0] == m.NULL_ANSWERS[kind][1], kind
     found = both(batches.null(training=1.1), batches.null("cuda", training=1.01, host=1.2e6, busy=0.3e6))
     said = str(m.null(found)[1])
-    assert f"From batch 1 to 2 the step took {m.times(1.1)} as long, to 32 {m.times(1.1**5)}, with 32 times the samples" in said
+    assert (
+        f"From batch 1 to 2 the step took {m.times(1.1)} as long; at batch 32, with 32 times the samples, {m.times(1.1**5)} "
+        "as long." in said
+    )
     assert said.index(HERE) < said.index(THERE) and "no step is launch bound" in said.split(HERE)[0]
     assert "80 % of the step at the smallest batch: most of it is a fixed price for each op" in said
     assert "1.20 ms to issue it and its kernels 300 µs: launch bound" in said.split(HERE)[1]

@@ -7,14 +7,13 @@ kernel are one thread, so it is where the kernel's own time exceeds the fixed pr
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 from itertools import cycle, islice
 
-from utils.measure import malloc
-from utils.measure.either_clock import Progress, filled, free_bytes, need, one_thread, race, within
+from utils.measure.either_clock import Progress, filled, free_bytes, need, one_thread, race, settled, within
 from utils.measure.programs import other_ops
 from utils.measure.stopwatch import AGAIN, interleave, time_host, timer_overhead_ns
+from utils.measure.wall_arms import issuing, until_idle
 from utils.model.readings import Race
 
 EXPONENTS = {"cpu": range(8, 26), "cuda": range(8, 28)}
@@ -35,10 +34,7 @@ def sweep(device: str = "cpu", progress: Progress | None = None, *, quick: bool 
     """
     need(device, "the sweep")
     exponents = [e for e in (QUICK if quick else EXPONENTS)[device] if 16 * 2**e < free_bytes(device) // 3]
-    notes: list[str] = []
-    with one_thread(device):
-        if device == "cpu":
-            notes += ["malloc pinned" if malloc.pin() else "malloc could not be pinned", "torch on one thread"]
+    with settled(device) as notes:
         a, b = (filled(1 << exponents[-1], device) for _ in range(2))
 
         def add(n: int) -> Callable:
@@ -49,7 +45,7 @@ def sweep(device: str = "cpu", progress: Progress | None = None, *, quick: bool 
         if device == "cuda":
             host = time_host(calls, device=device, blocks=12, at_most_s=3 if quick else 8, progress=within(progress, 0, 0.4))
             kernel = race(device, calls, blocks=12, at_most_s=3 if quick else 8, progress=within(progress, 0.4, 0.3))
-            steps = _rows_of_adds(calls, 2.0 if quick else 6.0, within(progress, 0.7, 0.3))
+            steps = _rows_of_adds(calls, device, 2.0 if quick else 6.0, within(progress, 0.7, 0.3))
             rows = [_row(int(n), host[n].ns, kernel[n].ns, steps[n].ns) for n in calls]
         else:
             found = race(device, calls, blocks=15, at_most_s=3 if quick else 4, progress=progress)
@@ -75,23 +71,9 @@ def _row(n: int, host_ns: float, device_ns: float, step_ns: float) -> dict:
     }
 
 
-def _rows_of_adds(calls: dict[str, Callable], at_most_s: float, progress: Progress | None) -> dict:
+def _rows_of_adds(calls: dict[str, Callable], device: str, at_most_s: float, progress: Progress | None) -> dict:
     """What one more add takes in a row of 100 and one wait, by size."""
-    import torch
-
-    def arm(f: Callable) -> Callable[[int], float]:
-        def timed(n: int) -> float:
-            f()
-            torch.cuda.synchronize()
-            start = time.perf_counter_ns()
-            for _ in range(n):
-                f()
-            torch.cuda.synchronize()
-            return (time.perf_counter_ns() - start) * 1e-9
-
-        return timed
-
-    arms = {name: arm(f) for name, f in calls.items()}
+    arms = {name: until_idle(f, device, lead=True) for name, f in calls.items()}
     counts = dict.fromkeys(arms, CHAIN)
     return interleave(arms, blocks=12, calls=counts, stretches=1, at_most_s=at_most_s, progress=progress)
 
@@ -117,28 +99,20 @@ def thousand(device: str = "cpu", progress: Progress | None = None, *, quick: bo
     need(device, "a thousand ops")
     import torch
 
-    wait = torch.cuda.synchronize if device == "cuda" else (lambda: None)
     x, y = (torch.rand(1, device=device) for _ in range(2))
     programs = {ADDS: [lambda: x + y] * THOUSAND, KINDS: list(islice(cycle(other_ops(device)[:20]), THOUSAND))}
     programs[ADDS + AGAIN] = programs[ADDS]
 
-    def arm(program: list[Callable]) -> Callable[[int], float]:
-        def timed(n: int) -> float:
-            took = 0
-            for _ in range(n):
-                wait()
-                start = time.perf_counter_ns()
-                for op in program:
-                    op()
-                took += time.perf_counter_ns() - start
-            wait()
-            return took * 1e-9
+    def run(program: list[Callable]) -> Callable[[], None]:
+        def all_of_it() -> None:
+            for op in program:
+                op()
 
-        return timed
+        return all_of_it
 
     with one_thread(device):
         found = interleave(
-            {name: arm(program) for name, program in programs.items()},
+            {name: issuing(run(program), device) for name, program in programs.items()},
             blocks=30 if quick else 80,
             calls=dict.fromkeys(programs, 1),
             stretches=1,

@@ -9,14 +9,15 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from itertools import cycle, islice
 from pathlib import Path
 
-from utils.measure import cgroups
+from utils.measure import cgroups, malloc
 from utils.measure.device_clock import MeasurementError
 from utils.measure.fingerprints import cores, gpu
 from utils.measure.stopwatch import AGAIN, Arm, interleave, time_device, timer_overhead_ns
+from utils.measure.torch_threads import one_torch_thread
 from utils.model.readings import Race
 
 Progress = Callable[[float, str], None]
@@ -51,18 +52,18 @@ def race(
     control = control or next(iter(timed))
     timed[control + AGAIN] = timed[control]
     pair = (control, control + AGAIN)
-    calls = {name: _calls(arm, block_ms * 1e-3) for name, arm in timed.items()}
+    calls = {name: calls_a_block(arm, block_ms * 1e-3) for name, arm in timed.items()}
     calls[pair[1]] = calls[control]
     readings = interleave(timed, blocks=blocks, block_ms=block_ms, at_most_s=at_most_s, pair=pair, progress=progress, calls=calls)
     return Race(readings, pair, "host", "cpu", block_ms, timer_overhead_ns())
 
 
-def _calls(arm: Arm, block_s: float) -> int:
-    """Calls a block, by two calls of an arm that may be long, and more where it is short."""
+def calls_a_block(arm: Arm, block_s: float, most: int = 100_000) -> int:
+    """How many calls make a block, by two calls of an arm that may be long, and more where it is short."""
     arm(1)
     took, n = arm(1), 1
-    while took < block_s / 2 and n < 100_000:
-        n = min(100_000, max(2 * n, int(n * block_s / max(took, 1e-9))))
+    while took < block_s / 2 and n < most:
+        n = min(most, max(2 * n, int(n * block_s / max(took, 1e-9))))
         took = arm(n)
     return n
 
@@ -93,15 +94,20 @@ def within(progress: Progress | None, start: float, share: float) -> Progress | 
 @contextmanager
 def one_thread(device: str) -> Iterator[str]:
     """On a CPU, one thread inside, so that no wait of a team is in an experiment about data; gives that in words."""
-    import torch
-
-    before = torch.get_num_threads()
-    try:
-        if device == "cpu":
-            torch.set_num_threads(1)
+    with one_torch_thread() if device == "cpu" else nullcontext():
         yield "one thread" if device == "cpu" else "all SMs"
-    finally:
-        torch.set_num_threads(before)
+
+
+@contextmanager
+def settled(device: str) -> Iterator[list[str]]:
+    """On a CPU, inside, one thread, and malloc pinned so that no result comes fresh from the kernel; gives that in words."""
+    pinned = device == "cpu" and malloc.pin()
+    with one_thread(device):
+        yield (
+            ["malloc pinned" if pinned else "malloc could not be pinned: fresh results fault", "torch on one thread"]
+            if device == "cpu"
+            else []
+        )
 
 
 def need(device: str, what: str) -> None:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
 
 from utils.measure import profiled
 from utils.measure.device_clock import MeasurementError
-from utils.measure.either_clock import Progress, need, within
+from utils.measure.either_clock import Progress, need, one_thread, within
 from utils.measure.gemm_peak import torch_dtype
 from utils.measure.language_model import shipped
 from utils.measure.op_counts import counted
 from utils.measure.placed_ops import usual_dtype
 from utils.measure.spelled_layer import cache_of, spelled
 from utils.measure.stopwatch import time_device, time_host
-from utils.measure.torch_threads import one_torch_thread
 
 STYLES = {"shipped": shipped, "spelled": spelled}
 WORDS = {
@@ -95,7 +93,7 @@ def layer_ops(
         except MeasurementError as error:
             notes.append(f"kernels not counted: {error}")
     rows = [row(name, ops.computing, ops.views, kernels.get(name)) for name, ops in found.items()]
-    with one_torch_thread() if device == "cpu" else nullcontext():
+    with one_thread(device):
         token = _token(device, quick, within(progress, 0.5, 0.5))
     numbers = {f"{r['style']}_{r['phase']}_{key}": float(r[key]) for r in rows for key in ("calls", "ops", "views")}
     numbers |= {f"{r['style']}_{r['phase']}_kernels": float(r["kernels"]) for r in rows if r["kernels"] is not None}

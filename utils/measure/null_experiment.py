@@ -6,21 +6,19 @@ takes for its kernels, stand beside it on a GPU; on a CPU, where both are one th
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from math import log2
 
 from utils.measure import profiled
 from utils.measure.device_clock import MeasurementError
-from utils.measure.either_clock import Progress, free_bytes, need, race, within
+from utils.measure.either_clock import Progress, free_bytes, need, one_thread, race, within
 from utils.measure.gemm_peak import torch_dtype
 from utils.measure.language_model import Size, model, tokens
 from utils.measure.op_counts import counted
 from utils.measure.placed_ops import usual_dtype
 from utils.measure.stopwatch import time_device, time_host
-from utils.measure.torch_threads import one_torch_thread
+from utils.measure.wall_arms import until_idle
 from utils.model.readings import Race
 
 TRAINING, INFERENCE, WIDE, WEIGHTS = "training", "inference", "wide", "weights"
@@ -139,7 +137,7 @@ def null_experiment(
     dtype = usual_dtype(device)
     table = kinds(device)
     notes = ["on one thread"] if device == "cpu" else []
-    with one_torch_thread() if device == "cpu" else nullcontext():
+    with one_thread(device):
         work: dict[tuple[str, int], Callable[[], None]] = {}
         for name, kind in table.items():
             made = steps(kind, kind.quick if quick else kind.batches, device, torch_dtype(dtype))
@@ -251,7 +249,7 @@ def _adds(step: Callable[[], None], device: str) -> tuple[int, Callable[[], None
             c = a + b
         del c
 
-    took, one = (min(until_done(f, device)(1) for _ in range(3)) for f in (step, lambda: adds(500)))
+    took, one = (min(until_idle(f, device)(1) for _ in range(3)) for f in (step, lambda: adds(500)))
     count = min(MOST_EXTRA, max(20, round(EXTRA_SHARE[device] * took / one * 500)))
     return count, lambda: adds(count)
 
@@ -289,25 +287,8 @@ def _ends(work: Iterable[tuple[str, int]]) -> set[tuple[str, int]]:
 def _wall(device: str, calls: dict[str, Callable], of: tuple[str, ...], quick: bool, progress: Progress | None) -> Race:
     """One race of the calls of these kinds, each until the device is done. The short steps and the long ones race apart, so that
     the short ones have more blocks."""
-    arms = {name: until_done(step, device) for name, step in calls.items() if name.startswith(of)}
+    arms = {name: until_idle(step, device) for name, step in calls.items() if name.startswith(of)}
     return race("cpu", {}, arms=arms, blocks=20 if quick else 40, at_most_s=1.8 if quick else 5, progress=progress)
-
-
-def until_done(step: Callable[[], None], device: str) -> Callable[[int], float]:
-    """An arm: the seconds of n steps, from an idle device until it is idle again."""
-    import torch
-
-    wait = torch.cuda.synchronize if device == "cuda" else (lambda: None)
-
-    def arm(n: int) -> float:
-        wait()
-        start = time.perf_counter_ns()
-        for _ in range(n):
-            step()
-        wait()
-        return (time.perf_counter_ns() - start) * 1e-9
-
-    return arm
 
 
 def _totals(device: str, steps: dict[str, Callable], progress: Progress | None) -> dict[str, dict[str, float]]:

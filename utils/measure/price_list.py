@@ -10,9 +10,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from utils.measure import malloc
 from utils.measure.device_clock import MeasurementError
-from utils.measure.either_clock import Progress, filled, free_bytes, need, one_thread, race, within
+from utils.measure.either_clock import Progress, filled, free_bytes, need, one_thread, race, settled, within
 from utils.measure.programs import in_program_curve
 from utils.measure.stopwatch import time_host
 from utils.model.costmodel import Prices
@@ -52,12 +51,8 @@ def calibration(device: str = "cpu", progress: Progress | None = None, *, quick:
     gap, depth). MeasurementError without the device.
     """
     need(device, "the price list")
-    notes: list[str] = []
     numbers: dict[str, float] = {}
-    with one_thread(device):
-        if device == "cpu":
-            pinned = malloc.pin()
-            notes += ["malloc pinned" if pinned else "malloc could not be pinned: fresh results fault", "torch on one thread"]
+    with settled(device) as notes:
         table = kinds(device)
         import torch
 

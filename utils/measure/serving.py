@@ -9,10 +9,11 @@ from utils.measure import intensity
 from utils.measure.either_clock import Progress, need, race
 from utils.measure.gemm_peak import torch_dtype
 from utils.measure.language_model import Size, model, tokens
-from utils.measure.null_experiment import Kind, steps, until_done
+from utils.measure.null_experiment import Kind, steps
 from utils.measure.op_counts import counted
 from utils.measure.placed_ops import usual_dtype
 from utils.measure.torch_threads import one_torch_thread
+from utils.measure.wall_arms import until_idle
 
 SIZE = Size("served", 256, 4, 4, 1024, 1, 32)
 QUICK, BATCHES = (1, 2, 4, 8, 16), {"cpu": (1, 2, 4, 8, 16, 32, 64), "cuda": tuple(1 << k for k in range(13))}
@@ -51,7 +52,7 @@ def _cost(device: str, progress: Progress | None, quick: bool) -> dict:
     batches = kind.quick if quick and device == "cpu" else kind.batches
     run = steps(kind, batches, device, torch_dtype(dtype))
     ops = len(counted(run[batches[-1]]).computing)
-    arms = {f"batch {batch}": until_done(step, device) for batch, step in run.items()}
+    arms = {f"batch {batch}": until_idle(step, device) for batch, step in run.items()}
     found = race("cpu", {}, arms=arms, blocks=10 if quick else 30, at_most_s=2 if quick else 8, progress=progress)
     rows = rows_of({batch: found[f"batch {batch}"].ns for batch in batches})
     counted_work = {batch: work(batch, dtype) for batch in COUNTED}

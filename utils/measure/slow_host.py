@@ -12,17 +12,17 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from utils.measure import seams
-from utils.measure.either_clock import Progress, need, race, within
+from utils.measure.either_clock import Progress, need, one_thread, race, within
 from utils.measure.gemm_peak import torch_dtype
-from utils.measure.null_experiment import FIRST, INFERENCE, Kind, kinds, steps, until_done
+from utils.measure.null_experiment import FIRST, INFERENCE, Kind, kinds, steps
 from utils.measure.op_counts import counted
 from utils.measure.placed_ops import usual_dtype
 from utils.measure.stopwatch import interleave
-from utils.measure.torch_threads import one_torch_thread
+from utils.measure.wall_arms import until_idle
 
 SLOW_US = {"cpu": (0.0, 20.0, 40.0), "cuda": (0.0, 5.0, 10.0, 20.0)}
 SMALL, WIDE = "small", "wide"
@@ -63,7 +63,7 @@ def host(device: str = "cpu", progress: Progress | None = None, *, quick: bool =
     dtype = torch_dtype(usual_dtype(device))
     forms = forms_of(device)
     notes = ["on one thread"] if device == "cpu" else []
-    with one_torch_thread() if device == "cpu" else nullcontext():
+    with one_thread(device):
         work = {name: steps(form.kind, (form.batch,), device, dtype)[form.batch] for name, form in forms.items()}
         calls = {}
         for name, step in work.items():
@@ -71,7 +71,7 @@ def host(device: str = "cpu", progress: Progress | None = None, *, quick: bool =
             ops = counted(step)
             calls[name] = len(ops.computing) + len(ops.views)
         delays = SLOW_US[device][:2] if quick else SLOW_US[device]
-        arms = {_name(name, us): _inside(until_done(work[name], device), us) for name in work for us in delays}
+        arms = {_name(name, us): _inside(until_idle(work[name], device), us) for name in work for us in delays}
         found = race(
             "cpu", {}, arms=arms, blocks=12 if quick else 30, at_most_s=1.5 if quick else 4, progress=within(progress, 0.0, 0.5)
         )
@@ -159,8 +159,8 @@ def _shared(device: str, work: dict[str, Callable], quick: bool, progress: Progr
     try:
         arms = {}
         for name, step in work.items():
-            arms[f"{name}, alone"] = until_done(step, device)
-            arms[f"{name}, shared"] = _beside(until_done(step, device), neighbour)
+            arms[f"{name}, alone"] = until_idle(step, device)
+            arms[f"{name}, shared"] = _beside(until_idle(step, device), neighbour)
         neighbour.send_signal(signal.SIGSTOP)
         # In one stretch: the cheapest of short ones would be one that fell between two turns of the neighbour's.
         blocks = 10 if quick else 20

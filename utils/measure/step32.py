@@ -6,22 +6,20 @@ computed. They pretend to be on the CPU, so what is counted is what a CPU build 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 
 from utils.measure import profiled, seams
 from utils.measure.device_clock import MeasurementError
-from utils.measure.either_clock import Progress, need, race, within
+from utils.measure.either_clock import Progress, need, one_thread, race, within
 from utils.measure.gemm_peak import torch_dtype
 from utils.measure.language_model import Size, Training, shipped, training
 from utils.measure.layer_ops import row
 from utils.measure.op_counts import counted
 from utils.measure.placed_ops import usual_dtype
 from utils.measure.spelled_layer import spelled
-from utils.measure.torch_threads import one_torch_thread
+from utils.measure.wall_arms import issuing
 
 LAYERS, FEW, MORE = 32, 2, 5
 WIDE = Size("a 7B-class model", 4096, LAYERS, 32, 32_000, 1, 2048)
@@ -120,7 +118,7 @@ def step32(
         if progress:
             progress(0.05 + 0.15 * (style == "spelled"), f"counting on fake tensors: {style}")
         guessed += quickly(style) if quick else fake(style, WIDE)
-    with one_torch_thread() if device == "cpu" else nullcontext():
+    with one_thread(device):
         for style in STYLES:
             check["fake"] += total(fake(style, few), style, "calls")
             there = _training(style, few, "cpu", torch_dtype("bf16"), foreach=True)
@@ -215,22 +213,3 @@ def _times(
         each = (more - few) / (ops[MORE, style] - ops[FEW, style])
         price[style] = (few - each * ops[FEW, style], each)
     return timed, price
-
-
-def issuing(step: Callable[[], None], device: str) -> Callable[[int], float]:
-    """An arm: the host's seconds for n steps, each issued into an empty queue."""
-    import torch
-
-    wait = torch.cuda.synchronize if device == "cuda" else (lambda: None)
-
-    def arm(n: int) -> float:
-        took = 0
-        for _ in range(n):
-            wait()
-            start = time.perf_counter_ns()
-            step()
-            took += time.perf_counter_ns() - start
-        wait()
-        return took * 1e-9
-
-    return arm

@@ -18,11 +18,12 @@ from dataclasses import replace
 from functools import cache
 
 from utils.measure import cgroups, malloc
-from utils.measure.either_clock import Progress, need
+from utils.measure.either_clock import Progress, calls_a_block, need
 from utils.measure.fingerprints import gpu
 from utils.measure.gemm_peak import torch_dtype
-from utils.measure.stopwatch import interleave
+from utils.measure.stopwatch import Arm, interleave
 from utils.measure.torch_threads import torch_threads
+from utils.measure.wall_arms import until_idle
 from utils.model.readings import quantile
 from utils.model.step_model import Program
 
@@ -35,6 +36,7 @@ CASES, SEED = 48, 20
 # A step longer than this is left out: elements times ops, and FLOPs of its products.
 MOST_ELEMENTS = {"cpu": 1 << 27, "cuda": 1 << 32}
 MOST_FLOPS = {("cpu", "fp32"): 2e9, ("cpu", "bf16"): 4e7, ("cuda", "fp32"): 1e12, ("cuda", "bf16"): 1e13, ("cuda", "fp16"): 1e13}
+MOST_STEPS = 2000  # of a block
 MOST_TAPE = {"cpu": 2 << 30, "cuda": 24 << 30}  # bytes that a tape may keep, and a sixth of the memory at most
 
 
@@ -195,26 +197,9 @@ class Bench:
 
         return run
 
-    def arm(self, program: Program) -> Callable[[int], float]:
+    def arm(self, program: Program) -> Arm:
         """n steps one after the other, each from an idle device to an idle device; one more before the clock starts."""
-        run = self.step(program)
-        wait = self._torch.cuda.synchronize if self.device == "cuda" else None
-
-        def arm(n: int) -> float:
-            run()
-            if wait is None:
-                start = time.perf_counter_ns()
-                for _ in range(n):
-                    run()
-                return (time.perf_counter_ns() - start) * 1e-9
-            wait()
-            start = time.perf_counter_ns()
-            for _ in range(n):
-                run()
-                wait()
-            return (time.perf_counter_ns() - start) * 1e-9
-
-        return arm
+        return until_idle(self.step(program), self.device, each=True, lead=True)
 
 
 def timed(
@@ -244,7 +229,7 @@ def timed(
         arms = {str(i): bench.arm(p) for i, p in enumerate(programs)}
         again = max(range(len(programs)), key=lambda i: len(programs[i].kinds) / programs[i].elements)
         arms["again"] = bench.arm(programs[again])
-        calls = {name: _steps(arm, BLOCK_MS[device] * 1e-3) for name, arm in arms.items()}
+        calls = {name: calls_a_block(arm, BLOCK_MS[device] * 1e-3, MOST_STEPS) for name, arm in arms.items()}
         calls["again"] = calls[str(again)]
         began: list[float] = []
         found = interleave(
@@ -267,13 +252,3 @@ def timed(
         "aa": abs(quantile(list(found["again"].samples), 0.25) * 1e-3 / us[again] - 1),
         "notes": notes,
     }
-
-
-def _steps(arm: Callable[[int], float], block_s: float) -> int:
-    """How many steps make a block."""
-    arm(1)
-    took, n = arm(1), 1
-    while took < block_s / 2 and n < 2000:
-        n = min(2000, max(2 * n, int(n * block_s / max(took, 1e-9))))
-        took = arm(n)
-    return n

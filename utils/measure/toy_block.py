@@ -5,16 +5,16 @@ What a FLOP-only estimate says of it, and whether its bottleneck flips when noth
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
-from utils.measure import malloc, profiled
+from utils.measure import profiled
 from utils.measure.device_clock import MeasurementError
-from utils.measure.either_clock import Progress, filled, need, one_thread, race, within
+from utils.measure.either_clock import Progress, filled, need, race, settled, within
 from utils.measure.gemm_peak import flops as product_flops
 from utils.measure.gemm_peak import product, torch_dtype
 from utils.measure.placed_ops import usual_dtype
 from utils.measure.stopwatch import interleave, time_host
+from utils.measure.wall_arms import until_idle
 from utils.model.readings import Reading, quantile
 from utils.model.step_model import BYTES
 
@@ -108,23 +108,7 @@ def steady(
     device: str, variants: dict[str, Callable], *, at_most_s: float, progress: Progress | None = None
 ) -> dict[str, Reading]:
     """ns that one more call adds to a row of calls, by variant: up to 60 calls and, on a GPU, one wait."""
-    import torch
-
-    wait = torch.cuda.synchronize if device == "cuda" else (lambda: None)
-
-    def arm(f: Callable) -> Callable[[int], float]:
-        def timed(n: int) -> float:
-            f()
-            wait()
-            start = time.perf_counter_ns()
-            for _ in range(n):
-                f()
-            wait()
-            return (time.perf_counter_ns() - start) * 1e-9
-
-        return timed
-
-    arms = {name: arm(f) for name, f in variants.items()}
+    arms = {name: until_idle(f, device, lead=True) for name, f in variants.items()}
     took = {name: min(one(1), one(1)) for name, one in arms.items()}
     return interleave(
         arms,
@@ -147,9 +131,8 @@ def toy_block(device: str = "cpu", progress: Progress | None = None, *, quick: b
     """
     need(device, "the block")
     dtype = usual_dtype(device)
-    notes = [*_settled(device)]
     shape = (QUICK if quick else PAPER)[device]
-    with one_thread(device), _no_grad():
+    with settled(device) as notes, _no_grad():
         block = Block(device, shape, dtype)
         below = computing(least(device))
         launches = {op: len(ops) for op, ops in below.items()}
@@ -216,8 +199,7 @@ def flop_only(device: str = "cpu", progress: Progress | None = None, *, quick: b
 
     dtype = usual_dtype(device)
     side = {"cpu": 512, "cuda": 8192}[device]
-    with one_thread(device), _no_grad():
-        notes = [*_settled(device)]
+    with settled(device) as notes, _no_grad():
         small, large = Block(device, SMALL[device], dtype), Block(device, LARGE[device], dtype)
         wide = Block(device, QUICK[device], dtype)
         cases: dict[str, tuple[Callable, int]] = {
@@ -268,8 +250,7 @@ def flip(device: str = "cpu", progress: Progress | None = None, *, quick: bool =
     """
     need(device, "the block at two sizes")
     dtype = usual_dtype(device)
-    with one_thread(device), _no_grad():
-        notes = [*_settled(device)]
+    with settled(device) as notes, _no_grad():
         sizes = {"small": Block(device, SMALL[device], dtype), "large": Block(device, LARGE[device], dtype)}
         ops = {name: sum(len(o) for o in computing(block).values()) for name, block in sizes.items()}
         runs = {name: block.run for name, block in sizes.items()}
@@ -314,14 +295,6 @@ def flip(device: str = "cpu", progress: Progress | None = None, *, quick: bool =
         },
         "notes": notes,
     }
-
-
-def _settled(device: str) -> tuple[str, ...]:
-    """What was set before measuring, in words."""
-    if device != "cpu":
-        return ()
-    pinned = malloc.pin()
-    return ("malloc pinned" if pinned else "malloc could not be pinned: fresh results fault", "torch on one thread")
 
 
 def _no_grad():

@@ -6,19 +6,18 @@ ratios) and "notes", and raises MeasurementError, in words, where it cannot be m
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from utils.measure import malloc
 from utils.measure.break_even import sweep, thousand
-from utils.measure.either_clock import need, one_thread
+from utils.measure.either_clock import need, settled
 from utils.measure.price_list import calibration, drift, prices
 from utils.measure.stopwatch import AGAIN, calibrate, interleave, timer_overhead_ns
 from utils.measure.study import Part
 from utils.measure.three_models import three_models
 from utils.measure.toy_block import flip, flop_only, toy_block
+from utils.measure.wall_arms import until_idle
 from utils.model.readings import Race
 
 __all__ = ["IN_LESSON", "PARTS", "judged", "prices", "step"]
@@ -30,21 +29,8 @@ def step(device: str, f: Callable[[], object], *, at_most_s: float = 0.8) -> Rac
     """One step of any callable, from an idle device to an idle one, beside the same again (ns; readings "step" and its twin):
     on a GPU the wait at its end is in it. MeasurementError when it raises, or without the device."""
     need(device, "a step")
-    import torch
-
-    wait = torch.cuda.synchronize if device == "cuda" else (lambda: None)
-
-    def arm(n: int) -> float:
-        wait()
-        start = time.perf_counter_ns()
-        for _ in range(n):
-            f()
-            wait()
-        return (time.perf_counter_ns() - start) * 1e-9
-
-    with one_thread(device):
-        if device == "cpu":
-            malloc.pin()
+    arm = until_idle(f, device, each=True)
+    with settled(device):
         n = calibrate(STEP, arm, 2e-3)
         pair = (STEP, STEP + AGAIN)
         found = interleave(dict.fromkeys(pair, arm), blocks=40, calls=dict.fromkeys(pair, n), at_most_s=at_most_s, pair=pair)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from dataclasses import replace
 
 from utils.measure import intensity
@@ -13,6 +11,7 @@ from utils.measure.gemm_peak import torch_dtype
 from utils.measure.language_model import Size, training
 from utils.measure.placed_ops import usual_dtype
 from utils.measure.quick_roofs import quick_roofs
+from utils.measure.wall_arms import until_idle
 from utils.model import devices
 
 SIZES = {
@@ -39,7 +38,6 @@ def mfu(
     parameters × tokens, the rule of thumb), "ops" (that compute), "tflops", "mfu" (of the measured peak), "mfu_datasheet" |
     None}], "dtype", "race", "peak", "numbers": "mfu_tiny", "mfu_narrow", "mfu_wide", "wide_over_tiny". About 4 s and the roofs.
     """
-    import torch
 
     need(device, "MFU")
     dtype = usual_dtype(device)
@@ -48,13 +46,12 @@ def mfu(
     sizes = SIZES[device]
     if device == "cuda" and free_bytes(device) < 32 << 30:
         sizes = (*sizes[:-1], LITTLE_MEMORY)
-    wait = torch.cuda.synchronize if device == "cuda" else (lambda: None)
     steps = {size.name: training(size, device, torch_dtype(dtype)) for size in sizes}
     work = {}
     for name, one in steps.items():
         one.step()
         work[name] = intensity.count(one.step)
-    arms = {name: _arm(one.step, wait) for name, one in steps.items()}
+    arms = {name: until_idle(one.step, device) for name, one in steps.items()}
     found = race("cpu", {}, arms=arms, blocks=10 if quick else 25, block_ms=5.0, at_most_s=2 if quick else 10, progress=progress)
     found = replace(found, device=device)
     sheet = devices.find(machine_name("cuda")) if device == "cuda" else None
@@ -82,15 +79,3 @@ def mfu(
     numbers = {f"mfu_{row['model']}": row["mfu"] for row in rows}
     numbers |= {"wide_over_tiny": numbers["mfu_wide"] / numbers["mfu_tiny"], "aa_error": found.aa_error}
     return {"device": device, "dtype": dtype, "rows": rows, "race": found, "peak": peak, "numbers": numbers, "notes": []}
-
-
-def _arm(step: Callable[[], None], wait: Callable[[], None]) -> Callable[[int], float]:
-    def arm(n: int) -> float:
-        wait()
-        start = time.perf_counter_ns()
-        for _ in range(n):
-            step()
-        wait()
-        return (time.perf_counter_ns() - start) * 1e-9
-
-    return arm

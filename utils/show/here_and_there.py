@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from utils.measure.launch_here import Found
 from utils.measure.study_here import Both
 from utils.show.explain import Sentence
-from utils.show.tables import significant
+from utils.show.tables import Table, significant
 
 
 def not_measured(found: Found, what: str) -> str:
@@ -28,6 +28,13 @@ def told(found: Both, what: str, say: Callable[[Mapping], str], where: str = "on
 def each(found: Both) -> list[Found]:
     """What there is: the part measured here, the recorded one, or both."""
     return [one for one in (found.here, found.there) if one.value is not None]
+
+
+def tables(found: Both, columns: Mapping[str, str], title: str, line: Callable[[Mapping], dict]) -> list[Table]:
+    """The part's "rows", each as `line` words it, here and as recorded; label and notes under each table."""
+    return [
+        Table([line(row) for row in one.value["rows"]], columns, title, [one.label, *one.value["notes"]]) for one in each(found)
+    ]
 
 
 def option(found: Both, kind: Callable[[Mapping], str | None], answers: Mapping[str, tuple]) -> str | None:

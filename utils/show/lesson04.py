@@ -14,7 +14,7 @@ from utils.measure.launch_here import Found
 from utils.model import ledger, studies
 from utils.model.quantities import NotMeasured
 from utils.model.readings import Race
-from utils.show import figures, lanes_figure, launch_figures, queue_explorer
+from utils.show import figures, lanes_figure, launch_figures, queue_explorer, study_end
 from utils.show.explain import Sentence
 from utils.show.lanes_figure import Lanes
 from utils.show.picture import Picture
@@ -802,16 +802,7 @@ def verdicts(found: Mapping[str, Found]) -> Table:
         {**row, "yours": here.get(row["id"], row["yours"]), "recorded": there.get(row["id"], row["recorded"])} for row in rows
     ]
     best = [study.label() for device in ("cuda", "cpu") if (study := studies.best("launch", device)) is not None]
-    columns = {
-        "id": "claim",
-        "claim": "what is claimed",
-        "yours": "yours",
-        "recorded": "recorded",
-        "cited": "cited",
-        "verdict": "verdict",
-        "sentence": "because",
-    }
-    return Table(rows, columns, "Claims and verdicts", best or ["Recorded: nothing yet"])
+    return Table(rows, study_end.COLUMNS, "Claims and verdicts", best or ["Recorded: nothing yet"])
 
 
 def _evidence(parts: Mapping[str, Race | dict]) -> dict[str, str]:

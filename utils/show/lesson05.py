@@ -12,7 +12,7 @@ from dataclasses import replace
 from utils.model import expected, ledger
 from utils.model.readings import Race, Reading, Receipt
 from utils.model.recordings import receipt_label
-from utils.show import catalogue, explain, figures
+from utils.show import catalogue, explain, figures, study_end
 from utils.show.explain import Sentence
 from utils.show.picture import Picture
 from utils.show.tables import Table, format_difference, format_ns, format_share, group_prices, significant
@@ -458,15 +458,7 @@ def verdicts(receipt: Receipt, grad: Receipt) -> Table:
     from utils.model import recordings
 
     best = recordings.best("cuda")
-    columns = {
-        "id": "claim",
-        "claim": "what is claimed",
-        "yours": f"yours ({receipt.device})",
-        "recorded": "recorded",
-        "cited": "cited",
-        "verdict": "verdict",
-        "sentence": "because",
-    }
+    columns = study_end.COLUMNS | {"yours": f"yours ({receipt.device})"}
     notes = [f"Yours: {receipt_label(receipt)}", f"Recorded: {best.label()}" if best else "Recorded: no recording of a GPU yet"]
     return Table(ledger.verdict_table("price_each_stage", receipt, receipt_grad=grad), columns, "Claims and verdicts", notes)
 

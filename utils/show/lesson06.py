@@ -16,7 +16,7 @@ from utils.measure.roofline import Roof, Roofline
 from utils.model import devices
 from utils.show import figures, ridge_figures, roofline_figure, study_end
 from utils.show.explain import Sentence
-from utils.show.here_and_there import each, not_measured, option, per_cent, times, told
+from utils.show.here_and_there import each, not_measured, option, per_cent, tables, times, told
 from utils.show.picture import Picture
 from utils.show.roofline_figure import Point
 from utils.show.study_end import judged_here
@@ -611,22 +611,19 @@ def mfu_tables(part: Both) -> list[Table]:
         "mfu": "MFU, of the measured peak",
         "sheet": "of the datasheet's",
     }
-    out = []
-    for found in each(part):
-        rows = [
-            {
-                "model": row["model"],
-                "words": row["words"],
-                "step": format_time(row["step_ns"]),
-                "flops": significant(row["flops"] * 1e-6),
-                "six": significant(row["six_nd"] * 1e-6),
-                "mfu": per_cent(row["mfu"]),
-                "sheet": None if row["mfu_datasheet"] is None else per_cent(row["mfu_datasheet"]),
-            }
-            for row in found.value["rows"]
-        ]
-        out.append(Table(rows, columns, "MFU of a training step", [found.label, *found.value["notes"]]))
-    return out
+
+    def line(row: Mapping) -> dict:
+        return {
+            "model": row["model"],
+            "words": row["words"],
+            "step": format_time(row["step_ns"]),
+            "flops": significant(row["flops"] * 1e-6),
+            "six": significant(row["six_nd"] * 1e-6),
+            "mfu": per_cent(row["mfu"]),
+            "sheet": None if row["mfu_datasheet"] is None else per_cent(row["mfu_datasheet"]),
+        }
+
+    return tables(part, columns, "MFU of a training step", line)
 
 
 # ------------------------------------------------------------------------------------------------ deeper

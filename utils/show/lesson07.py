@@ -16,7 +16,7 @@ from utils.measure.two_ceilings import prices
 from utils.model.costmodel import ELEMENTWISE_TENSORS, MATMUL_TENSORS, Prices, Profile, break_even_elements, total_max, total_sum
 from utils.show import ceiling_figures, cost_profiler, study_end
 from utils.show.explain import Sentence
-from utils.show.here_and_there import each, option, per_cent, times, told
+from utils.show.here_and_there import each, option, per_cent, tables, times, told
 from utils.show.picture import Picture
 from utils.show.price_seeds import STOCK, seeds
 from utils.show.study_end import judged_here
@@ -367,22 +367,19 @@ def flip_tables(part: Both) -> list[Table]:
         "step": "the step",
         "bottleneck": "longer side",
     }
-    out = []
-    for found in each(part):
-        rows = [
-            {
-                "elements": f"{row['elements']:,}",
-                "flops": significant(row["flops"] * 1e-6),
-                "bytes": significant(row["bytes"] * 1e-6),
-                "host": _us(row["host_us"]),
-                "device": _us(row["device_us"]),
-                "step": _us(row["step_us"]),
-                "bottleneck": SIDES[row["bottleneck"]],
-            }
-            for row in found.value["rows"]
-        ]
-        out.append(Table(rows, columns, "The same five ops at two sizes", [found.label, *found.value["notes"]]))
-    return out
+
+    def line(row: Mapping) -> dict:
+        return {
+            "elements": f"{row['elements']:,}",
+            "flops": significant(row["flops"] * 1e-6),
+            "bytes": significant(row["bytes"] * 1e-6),
+            "host": _us(row["host_us"]),
+            "device": _us(row["device_us"]),
+            "step": _us(row["step_us"]),
+            "bottleneck": SIDES[row["bottleneck"]],
+        }
+
+    return tables(part, columns, "The same five ops at two sizes", line)
 
 
 # ------------------------------------------------------------------------------------------------ FLOPs alone, and drift
@@ -405,20 +402,17 @@ def flop_only(part: Both) -> Sentence:
 def flop_tables(part: Both) -> list[Table]:
     """Each case: FLOPs, their time at the peak, the measured time, and how far too fast."""
     columns = {"case": "case", "flops": "million FLOP", "peak": "FLOPs at the peak", "took": "measured", "times": "too fast by"}
-    out = []
-    for found in each(part):
-        rows = [
-            {
-                "case": row["case"],
-                "flops": significant(row["flops"] * 1e-6),
-                "peak": _us(row["flop_us"]),
-                "took": _us(row["measured_us"]),
-                "times": times(row["times_too_fast"]),
-            }
-            for row in found.value["rows"]
-        ]
-        out.append(Table(rows, columns, "FLOPs alone", [found.label, *found.value["notes"]]))
-    return out
+
+    def line(row: Mapping) -> dict:
+        return {
+            "case": row["case"],
+            "flops": significant(row["flops"] * 1e-6),
+            "peak": _us(row["flop_us"]),
+            "took": _us(row["measured_us"]),
+            "times": times(row["times_too_fast"]),
+        }
+
+    return tables(part, columns, "FLOPs alone", line)
 
 
 def drift(part: Both) -> Sentence:
@@ -497,21 +491,18 @@ def toy_tables(part: Both) -> list[Table]:
         "paper": "bytes at 3.3 TB/s",
         "gbps": "GB/s",
     }
-    out = []
-    for found in each(part):
-        rows = [
-            {
-                "op": row["op"],
-                "launches": row["launches"],
-                "bytes": significant(row["bytes"] * 1e-6),
-                "took": _us(row["us"]),
-                "paper": _us(row["paper_us"]),
-                "gbps": significant(row["gbps"]),
-            }
-            for row in found.value["rows"]
-        ]
-        out.append(Table(rows, columns, "The texts' block, op by op", [found.label, *found.value["notes"]]))
-    return out
+
+    def line(row: Mapping) -> dict:
+        return {
+            "op": row["op"],
+            "launches": row["launches"],
+            "bytes": significant(row["bytes"] * 1e-6),
+            "took": _us(row["us"]),
+            "paper": _us(row["paper_us"]),
+            "gbps": significant(row["gbps"]),
+        }
+
+    return tables(part, columns, "The texts' block, op by op", line)
 
 
 def thousand(part: Both) -> Sentence:

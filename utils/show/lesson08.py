@@ -124,8 +124,8 @@ def null(part: Both) -> tuple[str | None, Sentence]:
         first, second, last = rows[0], rows[1], rows[-1]
         double, samples = numbers["training_double"], last["batch"] // first["batch"]
         return (
-            f"From batch {first['batch']} to {second['batch']} the step took {times(double)} as long{_noise(double)}, to "
-            f"{last['batch']:,} {times(numbers['training_largest'])}, with {samples:,} times the samples. "
+            f"From batch {first['batch']} to {second['batch']} the step took {times(double)} as long{_noise(double)}; at batch "
+            f"{last['batch']:,}, with {samples:,} times the samples, {times(numbers['training_largest'])} as long. "
             f"{bound_words(value, 'training')}{ONE_THREAD if value['device'] == 'cpu' else ''}"
         )
 

@@ -175,19 +175,18 @@ def test_another_device_is_refused():
     [("autograd_key", "checks", "autograd_checks"), ("allocator", "output", "memory")],
 )
 def test_a_planted_cost_is_in_its_own_lap_and_in_no_other(bench, stage, plan, rises):
-    def laps() -> dict[str, float]:
-        bench.keep(-1)
-        for _ in range(7):
-            bench._with_laps(plan, replica.PLANS[plan], 200)
-        return {lap: s / 200 * 1e9 for lap, s in bench._best[plan][1].items()}
-
-    before = laps()
-    with plants.planted(stage, 20_000):
-        during = laps()
-    rose = {lap: during[lap] - ns for lap, ns in before.items()}
+    # Each lap's least of many short stretches, the two states in turn: a neighbour's burst lies on some stretches of either
+    # state and lifts whatever lap it meets, so one stretch of each, however long, can name the wrong lap.
+    states: dict[float, list[dict[str, float]]] = {0.0: [], 20_000.0: []}
+    for _ in range(20):
+        for ns, seen in states.items():
+            with plants.planted(stage, ns):
+                seen.append(bench._run(replica.PLANS[plan], 50, timed=True)[1])
+    plain, during = ({lap: min(s[lap] for s in seen) / 50 * 1e9 for lap in seen[0]} for seen in states.values())
+    rose = {lap: during[lap] - ns for lap, ns in plain.items()}
     assert rose.pop(rises) > 15_000
     assert max(rose.values()) < 5_000
-    assert laps()[rises] < 15_000  # gone again
+    assert plain[rises] < 15_000  # gone again each time
 
 
 def test_a_cost_can_only_be_planted_where_there_is_a_plant():

@@ -15,13 +15,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from itertools import cycle, islice
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -30,20 +28,20 @@ import torch
 from tabulate import tabulate
 
 from benchmarks.roofline_peaks import SETTLED, Bars, settled
-from utils.kernels import cpu_door, data, on_gpu, peer
+from utils.kernels import cpu_door, on_gpu, peer
 from utils.kernels.data import Data
 from utils.kernels.forms import ADD, BLOCK_TAIL, FIRST_TRY, STEPS, Form
-from utils.measure import bandwidth, malloc
+from utils.measure import bandwidth, fuse_arms, malloc
+from utils.measure.chain_on_cpu import in_turn
 from utils.measure.device_clock import MeasurementError
-from utils.measure.either_clock import MIB, filled, free_bytes, last_cache, machine_name, race, threads
-from utils.measure.placed_ops import usual_dtype
+from utils.measure.either_clock import MIB, last_cache, machine_name, race, threads
+from utils.measure.fuse_arms import COLS, ROWS
 from utils.measure.stopwatch import time_device
 from utils.model.readings import Race
 from utils.model.studies import plain
 
 GELU = STEPS["with gelu"]
 CPU_BAR, GPU_BARS = 0.70, {"bias_gelu_residual": 0.96, "with_dropout": 0.92}
-ROWS, COLS = {"cpu": 1024, "cuda": 32_768}, 4096  # of one call; 256 MiB of two-byte numbers on a GPU
 LEAST = 1 << 30  # bytes of all buffers on a CPU
 FIRST_CALLS = 5
 TORCH_ADD, BEST_ADD = "torch add", "add, streaming stores"
@@ -51,12 +49,12 @@ TORCH_ADD, BEST_ADD = "torch add", "add, streaming stores"
 
 @dataclass
 class Arm:
-    """One arm: a callable for each set of buffers, or `own`, which times itself; and what is wrong after a call on a set."""
+    """One arm: a callable for each set of buffers, or `own`, which times itself; and the page faults of a call."""
 
     form: Form
     calls: list[Callable] | None = None
     own: Callable[[int], float] | None = None
-    check: Callable[[Data], str] | None = None
+    ours: bool = True  # the form's own arithmetic and draws; torch's otherwise
     first: Callable | None = None  # one call on the first set, where `own` times itself
     faults: int = 0
 
@@ -69,31 +67,18 @@ def plain_add(set_: Data) -> None:
 
 
 def checked(arms: dict[str, Arm], first: Data, when: str) -> list[str]:
-    """What is wrong, by arm; counts the page faults of a second call on the way."""
+    """What is wrong, by arm; counts the page faults of a call on the way."""
     said = []
     for name, arm in arms.items():
-        data.poison(first)
-        arm.once()
-        if first.x.is_cuda:
-            torch.cuda.synchronize()
-        if wrong := (arm.check or partial(data.wrong, arm.form))(first):
-            said.append(f"{name} ({when}): {wrong}")
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-        arm.once()
-        if first.x.is_cuda:
-            torch.cuda.synchronize()
-        arm.faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+        wrong, arm.faults = fuse_arms.checked(arm.form, arm.once, first, ours=arm.ours)
+        said += [f"{name} ({when}): {wrong}"] if wrong else []
     return said
 
 
-def eager_check(form: Form) -> Callable[[Data], str]:
-    return lambda first: data.wrong_eager(form, first, first.out)
-
-
-def given(arms: dict[str, Arm], notes: list[str], name: str, form: Form, make: Callable[[], list], check=None) -> None:
+def given(arms: dict[str, Arm], notes: list[str], name: str, form: Form, make: Callable[[], list], ours: bool = True) -> None:
     """Adds an arm of these calls, or says why it is not there."""
     try:
-        arms[name] = Arm(form, make(), check=check)
+        arms[name] = Arm(form, make(), ours=ours)
     except MeasurementError as error:
         notes.append(f"{name}: {error}")
 
@@ -102,15 +87,13 @@ def given(arms: dict[str, Arm], notes: list[str], name: str, form: Form, make: C
 
 
 def on_cuda() -> tuple[dict[str, Arm], Race, list[str], int]:
-    dtype = usual_dtype("cuda")
-    buffers = data.random(ROWS["cuda"], COLS, dtype, "cuda")
+    (buffers,) = fuse_arms.buffers("cuda")
     arms, notes = {TORCH_ADD: Arm(ADD, [partial(plain_add, buffers)])}, []
     for said, form in (("bias gelu residual", GELU), ("with dropout", BLOCK_TAIL)):
         for by in ("Triton", "CUDA C++"):
             given(arms, notes, f"{said}, {by}", form, lambda form=form, by=by: [on_gpu.fused(form, buffers, by=by)])
-        check = eager_check(form)
-        given(arms, notes, f"{said}, torch.compile", form, lambda form=form: [peer.compiled(form, buffers)], check)
-        arms[f"{said}, eager"] = Arm(form, [peer.eager(form, buffers)], check=check)
+        given(arms, notes, f"{said}, torch.compile", form, lambda form=form: [peer.compiled(form, buffers)], ours=False)
+        arms[f"{said}, eager"] = Arm(form, [peer.eager(form, buffers)], ours=False)
     given(arms, notes, "with dropout, first try", FIRST_TRY, lambda: [on_gpu.fused(FIRST_TRY, buffers)])
     said = checked(arms, buffers, "before")
     with torch.no_grad():
@@ -143,15 +126,9 @@ def judge_cuda(bars: Bars, found: Race) -> None:
 
 
 def sets_of_buffers() -> list[Data]:
-    """Slices of three large vectors, at least 1 GiB together where memory allows it."""
-    each = ROWS["cpu"] * COLS
+    """Sets that take turns, at least 1 GiB together and four times what the last cache holds."""
     wanted = max(LEAST, 4 * last_cache("cpu"))
-    many = -(-wanted // (12 * each))
-    if free_bytes("cpu") < 1.5 * 12 * each * many:
-        raise MeasurementError(f"{12 * each * many / MIB:,.0f} MiB of buffers do not fit into what memory is free")
-    x, residual, out = (filled(many * each, "cpu").sub_(0.5).mul_(4).view(many, ROWS["cpu"], COLS) for _ in range(3))
-    bias = torch.randn(COLS)
-    return [Data(x[i], bias, residual[i], out[i]) for i in range(many)]
+    return fuse_arms.buffers("cpu", sets=-(-wanted // (12 * ROWS["cpu"] * COLS)))
 
 
 def settled_in(arm: Callable[[int], float]) -> Callable[[int], float]:
@@ -165,19 +142,15 @@ def settled_in(arm: Callable[[int], float]) -> Callable[[int], float]:
     return timed
 
 
-def in_turn(chains: list[cpu_door.Chain], clock: Callable[[], float] | None = None) -> Callable[[int], float]:
-    """The chains by turns, by their own clock (without what starting the threads takes) or by the caller's."""
-    turns = cycle(chains)
-    if clock is None:
-        return settled_in(lambda n: sum(chain(1) for chain in islice(turns, n)))
+def by_the_caller(chain: Callable[[int], float]) -> Callable[[int], float]:
+    """The arm by the caller's clock, which what starting its threads takes is in."""
 
     def arm(n: int) -> float:
-        start = clock()
-        for chain in islice(turns, n):
-            chain(1)
-        return clock() - start
+        start = time.perf_counter()
+        chain(n)
+        return time.perf_counter() - start
 
-    return settled_in(arm)
+    return arm
 
 
 def on_cpu() -> tuple[dict[str, Arm], Race, list[str], int]:
@@ -196,16 +169,15 @@ def on_cpu() -> tuple[dict[str, Arm], Race, list[str], int]:
             arms[kind] = Arm(ADD, own=settled_in(own), first=partial(found.run, kind, *flat[0], n=n, threads=threads()))
         for said, form in (("chain", GELU), ("chain with dropout", BLOCK_TAIL)):
             chains = [cpu_door.launch(form, s) for s in sets]
-            arms[f"{said}, C++"] = Arm(form, own=in_turn(chains), first=chains[0])
-            called = in_turn(chains, time.perf_counter)
+            arms[f"{said}, C++"] = Arm(form, own=settled_in(in_turn(chains)), first=chains[0])
+            called = settled_in(by_the_caller(in_turn(chains)))
             arms[f"{said}, C++, by the caller's clock"] = Arm(form, own=called, first=chains[0])
         plain_chains = [cpu_door.launch(GELU, s, streaming=False) for s in sets]
-        arms["chain, C++, plain stores"] = Arm(GELU, own=in_turn(plain_chains), first=plain_chains[0])
+        arms["chain, C++, plain stores"] = Arm(GELU, own=settled_in(in_turn(plain_chains)), first=plain_chains[0])
     except MeasurementError as error:
         notes.append(str(error))
-    check = eager_check(GELU)
-    given(arms, notes, "chain, torch.compile", GELU, lambda: [peer.compiled(GELU, s) for s in sets], check)
-    arms["chain, eager"] = Arm(GELU, [peer.eager(GELU, s) for s in sets], check=check)
+    given(arms, notes, "chain, torch.compile", GELU, lambda: [peer.compiled(GELU, s) for s in sets], ours=False)
+    arms["chain, eager"] = Arm(GELU, fuse_arms.eager(GELU, sets), ours=False)
     said = checked(arms, first, "before")
     control = BEST_ADD if BEST_ADD in arms else TORCH_ADD
     with torch.no_grad():

@@ -113,6 +113,8 @@ def sideways(device: str = "cpu", *, large: tuple[float, float, float] = (10e6, 
         {"case": "large", "parameters": 8, "elements": 1 << 20, "kind": k, "ns": ns, "ops": n}
         for (k, n), ns in zip((("loop", 80), ("foreach", 18), ("fused", 2)), large, strict=True)
     ]
+    loops = {"small": small["loop"][0], "large": large[0]}
+    rows = [row | {"gain": loops[row["case"]] / row["ns"]} for row in rows]
     numbers = {k: ns for k, (ns, _) in small.items()} | {f"ops_{k}": float(n) for k, (_, n) in small.items()}
     numbers |= {"small_loop_over_foreach": 1.8, "small_loop_over_fused": 6.3}
     return {"device": device, "rows": rows, "numbers": numbers, "notes": ["one thread"]}

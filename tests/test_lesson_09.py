@@ -193,7 +193,7 @@ FAULTS = {
     "no size beyond the last loss": ('if row["elements"] > slower[-1]]', 'if row["elements"] >= slower[-1]]'),
     "the peer judged without its error": ('max(NEAR - 1, value["numbers"]["error"])', "NEAR - 1"),
     "by hand and compiled exchanged": ('"hand" if against > 1', '"hand" if against < 1'),
-    "a recording in place of a measurement judged": ("    if not found.live:\n", "    if found.value is None:\n"),
+    "a recording in place of a measurement judged": ("part.here if part.here.live else", "part.here if True else"),
     "a wrong kernel passed over": ("    if wrong:\n            return", "    if False:\n            return"),
     "an intermediate kept in the transfer": ("TRANSFER_FUSED = 5", "TRANSFER_FUSED = 6"),
 }  # fmt: skip

@@ -238,7 +238,7 @@ FAULTS = {
     "a slower rung called faster": ("'less' if ratio < 1 else 'more'", "'less'"),
     "a mask that is missed is not named": ('if not one["fails"]]', 'if one["fails"] is None]'),
     "two equally near, and one named": ("if list(by.values()).count(by[best]) == 1 else None", ""),
-    "a recording judged as if it were live": ("_judged(device, name, part.here)", "_judged(device, name, part.first)"),
+    "a recording judged as if it were live": ("judged_here(device, part.here, ", "judged_here(device, part.first, "),
     "both floors added": ("truth = max(memory, issue)", "truth = memory + issue"),
     "the cache always hides more": ('numbers["cached_times"] > CLOSE * numbers["memory_times"]', "True"),
 }  # fmt: skip

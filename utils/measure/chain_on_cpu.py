@@ -6,7 +6,7 @@ are cheap and the arithmetic is what a pass takes; from memory most of it hides 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import cycle, islice
 
 from utils.kernels import cpu_door, data
@@ -78,10 +78,11 @@ def _in_turn(quick: bool) -> tuple[dict[str, Callable], int, list[str]]:
     wanted = ALL_QUICK if quick else ALL
     many = wanted // (12 * rows * cols)
     sets = buffers("cpu", sets=many, rows=rows, cols=cols)
-    arms = {name: _turns([cpu_door.launch(form, one, threads=1) for one in sets]) for name, form in FORMS.items()}
+    arms = {name: in_turn([cpu_door.launch(form, one, threads=1) for one in sets]) for name, form in FORMS.items()}
     return arms, rows * cols, [f"{many} sets of buffers in turn, {wanted / MIB:,.0f} MiB"]
 
 
-def _turns(chains: list[Chain]) -> Callable[[int], float]:
+def in_turn(chains: Sequence[Chain]) -> Callable[[int], float]:
+    """An arm of the chains by turns, by their own clock, which what starting their threads takes is not in."""
     turns = cycle(chains)
     return lambda n: sum(one(1) for one in islice(turns, n))

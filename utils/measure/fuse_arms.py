@@ -100,10 +100,3 @@ def checked(form: Form, call: Callable, given: Data, *, ours: bool) -> tuple[str
     call()
     wait(device)
     return said, malloc.page_faults() - before
-
-
-def pinned(device: str) -> list[str]:
-    """Pins malloc on a CPU, so that results between ops cost no page faults; gives a note on it."""
-    if device != "cpu":
-        return []
-    return ["malloc pinned" if malloc.pin() else "malloc could not be pinned: results between the ops may cost page faults"]

@@ -8,8 +8,8 @@ from functools import partial
 from utils.kernels import peer
 from utils.kernels.forms import ADD, STEPS, Form
 from utils.measure.device_clock import MeasurementError
-from utils.measure.either_clock import Progress, need, one_thread, race, within
-from utils.measure.fuse_arms import COLS, ROWS, buffers, by_hand, checked, each, eager, pinned, whose
+from utils.measure.either_clock import Progress, need, race, settled, within
+from utils.measure.fuse_arms import COLS, ROWS, buffers, by_hand, checked, each, eager, whose
 from utils.measure.placed_ops import usual_dtype
 
 FORM = STEPS["with bias"]
@@ -30,8 +30,7 @@ def against_compile(device: str = "cpu", progress: Progress | None = None, *, qu
     need(device, "torch.compile beside a kernel by hand")
     import torch
 
-    notes = pinned(device)
-    with one_thread(device) as alone, torch.no_grad():
+    with settled(device) as notes, torch.no_grad():
         sets = buffers(device)
         if progress:
             progress(0.05, "torch.compile writes a kernel")
@@ -81,7 +80,7 @@ def against_compile(device: str = "cpu", progress: Progress | None = None, *, qu
         "aa_error": found.aa_error,
         "error": found.error,
     }
-    notes += [alone, f"by hand in {whose(device)}"]
+    notes += [f"by hand in {whose(device)}"]
     kept = "\n".join(lines[:LONGEST] + ([f"… {len(lines) - LONGEST} lines more"] if len(lines) > LONGEST else []))
     return {"device": device, "by": whose(device), "language": written["language"], "kernel": kept, "rows": rows, "race": found,
             "numbers": numbers, "notes": notes + wrong}  # fmt: skip

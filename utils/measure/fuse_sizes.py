@@ -10,10 +10,10 @@ from functools import partial
 from utils.kernels.data import Data
 from utils.kernels.forms import ADD, STEPS
 from utils.measure.device_clock import MeasurementError
-from utils.measure.either_clock import Progress, need, one_thread, within
-from utils.measure.fuse_arms import buffers, by_hand, checked, pinned, spelled, wait, whose
+from utils.measure.either_clock import Progress, need, settled, within
+from utils.measure.fuse_arms import buffers, by_hand, checked, spelled, whose
 from utils.measure.placed_ops import usual_dtype
-from utils.measure.stopwatch import AGAIN, Arm, calibrate, interleave, timer_overhead_ns
+from utils.measure.wall_arms import until_idle, wall_race
 from utils.model.readings import Race
 
 EIGHT = STEPS["eight ops"]
@@ -21,8 +21,8 @@ WIDEST = 4096
 # Powers of two, none of which makes a square activation: torch.compile would take its two lengths for one.
 EXPONENTS = {"cpu": range(9, 24, 2), "cuda": range(9, 28, 2)}
 QUICK = {"cpu": (9, 13, 17, 22), "cuda": (9, 15, 19, 23, 27)}
-ROW = 40  # calls in a row at most on a GPU, so that a queue holds the launches of all
-BLOCK_S = {"cpu": 2e-3, "cuda": 4e-3}
+ROW = {"cpu": 2000, "cuda": 40}  # calls in a row at most; on a GPU so many that a queue holds the launches of all
+BLOCK_MS = {"cpu": 2.0, "cuda": 4.0}
 
 
 def shape(elements: int) -> tuple[int, int]:
@@ -43,8 +43,7 @@ def sizes(device: str = "cpu", progress: Progress | None = None, *, quick: bool 
     need(device, "chains by size")
     import torch
 
-    notes = pinned(device)
-    with one_thread(device) as alone, torch.no_grad():
+    with settled(device) as notes, torch.no_grad():
         sets = {}
         for exponent in (QUICK if quick else EXPONENTS)[device]:
             rows, cols = shape(1 << exponent)
@@ -56,7 +55,17 @@ def sizes(device: str = "cpu", progress: Progress | None = None, *, quick: bool 
         except MeasurementError as error:
             notes.append(str(error))
         compile_s = time.monotonic() - start
-        found = _race(device, calls, quick, within(progress, 0.3, 0.7))
+        # Every call in a row of its kind, from an idle device to an idle one; the smallest eager add twice.
+        found = wall_race(
+            {name: until_idle(call, device, lead=True) for name, call in calls.items()},
+            device,
+            block_ms=BLOCK_MS[device],
+            most=ROW[device],
+            blocks=10 if quick else 30,
+            stretches=1,
+            at_most_s=2.5 if quick else 15.0,
+            progress=within(progress, 0.3, 0.7),
+        )
     out = [_row(n, found) for n in sets]
     numbers = {f"{name}_{what}": row[what] for name, row in (("small", out[0]), ("large", out[-1]))
                for what in ("add_gain", "compiled_gain", "chain_gain") if row[what] is not None}  # fmt: skip
@@ -68,7 +77,7 @@ def sizes(device: str = "cpu", progress: Progress | None = None, *, quick: bool 
         "aa_error": found.aa_error,
         "error": found.error,
     }
-    notes += [alone, usual_dtype(device), f"by hand in {whose(device)}", "torch.compile for all sizes at once (dynamic=True)"]
+    notes += [usual_dtype(device), f"by hand in {whose(device)}", "torch.compile for all sizes at once (dynamic=True)"]
     return {"device": device, "by": whose(device), "rows": out, "numbers": numbers, "notes": notes + wrong}
 
 
@@ -103,33 +112,6 @@ def _compiled(sets: Mapping[int, Data], wrong: list[str], progress: Progress | N
             wrong.append(f"compiled at {n:,}: {said}")
         calls[f"add_compiled {n}"] = call
     return calls
-
-
-def _race(device: str, calls: Mapping[str, Callable], quick: bool, progress: Progress | None) -> Race:
-    """Every call in a row of its kind, from an idle device to an idle one; the smallest eager add twice."""
-    arms = {name: _in_a_row(device, call) for name, call in calls.items()}
-    control = next(iter(arms))
-    arms[control + AGAIN] = arms[control]
-    counts = {name: calibrate(name, arm, BLOCK_S[device], ROW if device == "cuda" else 2000) for name, arm in arms.items()}
-    counts[control + AGAIN] = counts[control]
-    readings = interleave(
-        arms, blocks=10 if quick else 30, calls=counts, stretches=1, at_most_s=2.5 if quick else 15.0,
-        pair=(control, control + AGAIN), progress=progress,
-    )  # fmt: skip
-    return Race(readings, (control, control + AGAIN), "host", device, timer_ns=timer_overhead_ns())
-
-
-def _in_a_row(device: str, call: Callable) -> Arm:
-    def arm(n: int) -> float:
-        call()
-        wait(device)
-        start = time.perf_counter_ns()
-        for _ in range(n):
-            call()
-        wait(device)
-        return (time.perf_counter_ns() - start) * 1e-9
-
-    return arm
 
 
 def _row(n: int, found: Race) -> dict:

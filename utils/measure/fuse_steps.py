@@ -6,8 +6,8 @@ from collections.abc import Callable
 from functools import partial
 
 from utils.kernels.forms import ADD, STEPS, Form
-from utils.measure.either_clock import Progress, need, one_thread, race, within
-from utils.measure.fuse_arms import COLS, ROWS, buffers, by_hand, checked, each, eager, pinned, spelled, whose
+from utils.measure.either_clock import Progress, need, race, settled, within
+from utils.measure.fuse_arms import COLS, ROWS, buffers, by_hand, checked, each, eager, spelled, whose
 from utils.measure.placed_ops import usual_dtype
 from utils.model.readings import Race
 from utils.model.step_model import BYTES
@@ -30,8 +30,7 @@ def steps(device: str = "cpu", progress: Progress | None = None, *, quick: bool 
     steps; "wrong": how many arms), "by". About 5 s quick. MeasurementError without a kernel of our own here.
     """
     need(device, "fused chains")
-    notes = pinned(device)
-    with one_thread(device) as alone:
+    with settled(device) as notes:
         arms, said = _arms(device, within(progress, 0, 0.4))
         found = race(
             device,
@@ -43,7 +42,7 @@ def steps(device: str = "cpu", progress: Progress | None = None, *, quick: bool 
         )
     rows = [_row(device, name, form, found, said) for name, form in STEPS.items()]
     by = whose(device)
-    notes += [f"{ROWS[device]:,} x {COLS:,} {usual_dtype(device)}", alone, f"fused by hand in {by}"]
+    notes += [f"{ROWS[device]:,} x {COLS:,} {usual_dtype(device)}", f"fused by hand in {by}"]
     wrong = [f"{arm}: {words}" for arm, (words, _) in said.items() if words]
     numbers = _numbers(rows, found) | {"wrong": float(len(wrong))}
     return {"device": device, "by": by, "rows": rows, "race": found, "numbers": numbers, "notes": notes + wrong}
@@ -106,10 +105,9 @@ def chain(device: str = "cpu", progress: Progress | None = None, *, quick: bool 
     "eager_rise", "fused_rise" (eight adds over one), "longest" (of the adds tried), "longest_rise". About 3 s quick.
     """
     need(device, "a longer chain")
-    notes = pinned(device)
     tried = (QUICK_ADDS if quick else ADDS)[device]
     dtype = usual_dtype(device)
-    with one_thread(device) as alone:
+    with settled(device) as notes:
         sets = buffers(device)
         arms, wrong = {}, []
         for at, k in enumerate(tried):
@@ -155,4 +153,4 @@ def chain(device: str = "cpu", progress: Progress | None = None, *, quick: bool 
         "wrong": float(len(wrong)),
         "aa_error": found.aa_error,
     }
-    return {"device": device, "by": whose(device), "rows": rows, "numbers": numbers, "notes": [*notes, alone, dtype, *wrong]}
+    return {"device": device, "by": whose(device), "rows": rows, "numbers": numbers, "notes": [*notes, dtype, *wrong]}

@@ -6,14 +6,12 @@ The counter-case is few large parameters, where the launches are not what a step
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 from utils.measure.device_clock import MeasurementError
 from utils.measure.either_clock import Progress, need, one_thread, within
 from utils.measure.op_counts import counted
-from utils.measure.stopwatch import AGAIN, calibrate, interleave, timer_overhead_ns
-from utils.model.readings import Race
+from utils.measure.wall_arms import until_idle, wall_race
 
 KINDS = {"loop": {"foreach": False, "fused": False}, "foreach": {"foreach": True}, "fused": {"fused": True}}
 SMALL = (100, 16)  # parameters, numbers of each
@@ -24,9 +22,10 @@ STEPS_FIRST = 2  # the first step makes the optimiser's state
 def sideways(device: str = "cpu", progress: Progress | None = None, *, quick: bool = False) -> dict:
     """AdamW's step, three ways, on many small parameters and on few large ones; all in fp32, gradients that stay.
 
-    "rows": [{"case": "small" | "large", "parameters", "elements" (of each), "kind", "ns", "ops" (below autograd)}], "races" by
-    case; "numbers": "loop", "foreach", "fused" (ns, small), "<case>_loop_over_foreach", "<case>_loop_over_fused", "ops_loop",
-    "ops_foreach", "ops_fused". From an idle device to an idle one. About 2 s quick. MeasurementError without the device.
+    "rows": [{"case": "small" | "large", "parameters", "elements" (of each), "kind", "ns", "ops" (below autograd), "gain" (the
+    loop's time over it)}], "races" by case; "numbers": "loop", "foreach", "fused" (ns, small), "<case>_loop_over_foreach",
+    "<case>_loop_over_fused", "ops_loop", "ops_foreach", "ops_fused". From an idle device to an idle one. About 2 s quick.
+    MeasurementError without the device.
     """
     need(device, "an optimiser's step")
     large = LARGE_QUICK if quick else LARGE
@@ -35,12 +34,14 @@ def sideways(device: str = "cpu", progress: Progress | None = None, *, quick: bo
         for at, (case, shape) in enumerate((("small", SMALL), ("large", large))):
             steps = {kind: _step(device, shape, kind) for kind in KINDS}
             counts = {kind: len(counted(step).computing) for kind, step in steps.items()}  # on a GPU about as many launches
-            race = _race(device, steps, 0.8 if quick else 4.0, within(progress, at / 2, 0.5))
+            arms = {kind: until_idle(step, device) for kind, step in steps.items()}
+            how = {"blocks": 40, "at_most_s": 0.8 if quick else 4.0, "progress": within(progress, at / 2, 0.5)}
+            race = wall_race(arms, device, **how)
             races[case] = race
             for kind in KINDS:
                 rows.append(
                     {"case": case, "parameters": shape[0], "elements": shape[1], "kind": kind, "ns": race[kind].ns}
-                    | {"ops": counts[kind]}
+                    | {"ops": counts[kind], "gain": race["loop"].ns / race[kind].ns}
                 )
             for kind in ("foreach", "fused"):
                 numbers[f"{case}_loop_over_{kind}"] = race["loop"].ns / race[kind].ns
@@ -64,27 +65,3 @@ def _step(device: str, shape: tuple[int, int], kind: str) -> Callable[[], object
     except (RuntimeError, ValueError, TypeError) as error:  # a build without the fused step for this device
         raise MeasurementError(f"AdamW as {kind} does not run here: {error}") from None
     return optimiser.step
-
-
-def _race(device: str, steps: dict[str, Callable], at_most_s: float, progress: Progress | None) -> Race:
-    import torch
-
-    wait = torch.cuda.synchronize if device == "cuda" else (lambda: None)
-
-    def arm(step: Callable) -> Callable[[int], float]:
-        def timed(n: int) -> float:
-            wait()
-            start = time.perf_counter_ns()
-            for _ in range(n):
-                step()
-            wait()
-            return (time.perf_counter_ns() - start) * 1e-9
-
-        return timed
-
-    arms = {kind: arm(step) for kind, step in steps.items()}
-    pair = ("loop", "loop" + AGAIN)
-    calls = {kind: calibrate(kind, one, 2e-3) for kind, one in arms.items()}
-    arms[pair[1]], calls[pair[1]] = arms[pair[0]], calls[pair[0]]
-    found = interleave(arms, blocks=40, calls=calls, at_most_s=at_most_s, pair=pair, progress=progress)
-    return Race(found, pair, "host", device, timer_ns=timer_overhead_ns())

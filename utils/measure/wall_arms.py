@@ -1,11 +1,15 @@
-"""Arms by the wall clock, for a CPU and a GPU alike: until the device is idle again, or until the host has issued everything."""
+"""Arms by the wall clock, for a CPU and a GPU alike: until the device is idle again, or until the host has issued everything.
+
+And their race, with one of them twice.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
-from utils.measure.stopwatch import Arm
+from utils.measure.stopwatch import AGAIN, MOST_CALLS, Arm, calibrate, interleave, timer_overhead_ns
+from utils.model.readings import Race
 
 
 def until_idle(f: Callable[[], object], device: str, *, each: bool = False, lead: bool = False) -> Arm:
@@ -51,6 +55,19 @@ def issuing(f: Callable[[], object], device: str) -> Arm:
         return took * 1e-9
 
     return arm
+
+
+def wall_race(arms: Mapping[str, Arm], device: str, *, block_ms: float = 2.0, most: int = MOST_CALLS, **how) -> Race:
+    """The arms by turns, the first one twice (the A/A pair): ns a call by the host's clock, at most `most` calls a block.
+
+    `how` goes to `stopwatch.interleave`.
+    """
+    control = next(iter(arms))
+    pair = (control, control + AGAIN)
+    calls = {name: calibrate(name, arm, block_ms * 1e-3, most) for name, arm in arms.items()}
+    calls[pair[1]] = calls[control]
+    found = interleave({**arms, pair[1]: arms[control]}, calls=calls, pair=pair, **how)
+    return Race(found, pair, "host", device, block_ms, timer_overhead_ns())
 
 
 def _wait(device: str) -> Callable[[], None] | None:

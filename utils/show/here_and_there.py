@@ -30,10 +30,11 @@ def each(found: Both) -> list[Found]:
     return [one for one in (found.here, found.there) if one.value is not None]
 
 
-def tables(found: Both, columns: Mapping[str, str], title: str, line: Callable[[Mapping], dict]) -> list[Table]:
-    """The part's "rows", each as `line` words it, here and as recorded; label and notes under each table."""
+def tables(found: Both, columns: Mapping[str, str], title: str, line: Callable[[Mapping], dict], *notes: str) -> list[Table]:
+    """The part's "rows", each as `line` words it, here and as recorded; its label, `notes` and its own notes under each table."""
     return [
-        Table([line(row) for row in one.value["rows"]], columns, title, [one.label, *one.value["notes"]]) for one in each(found)
+        Table([line(row) for row in one.value["rows"]], columns, title, [one.label, *notes, *one.value["notes"]])
+        for one in each(found)
     ]
 
 

@@ -14,13 +14,12 @@ from utils.kernels.forms import STEPS, Form
 from utils.measure.fuse import judged as judged_part
 from utils.measure.launch_here import Found
 from utils.measure.study_here import Both
-from utils.model import ledger, studies
-from utils.model.quantities import NotMeasured
-from utils.show import fuse_figures
+from utils.show import fuse_figures, study_end
 from utils.show.explain import Sentence
-from utils.show.here_and_there import each, option, per_cent, times, told
+from utils.show.here_and_there import each, option, per_cent, tables, times, told
 from utils.show.listing import Listing
 from utils.show.picture import Picture
+from utils.show.study_end import judged_here
 from utils.show.tables import Table, format_time, significant
 
 STUDY = "fuse"
@@ -177,23 +176,21 @@ def step_tables(part: Both) -> list[Table]:
         "fused": "measured ",
         "faults": "page faults a call",
     }
-    out = []
-    for found in each(part):
-        rows = [
-            {
-                "step": row["step"],
-                "ops": row["ops"],
-                "eager_paper": _us(row["eager_paper_us"]),
-                "eager": _us(row["eager_us"]),
-                "fused_paper": _us(row["fused_paper_us"]),
-                "fused": _us(row["fused_us"]),
-                "faults": f"{significant(row['eager_faults'])} and {significant(row['fused_faults'])}",
-            }
-            for row in found.value["rows"]
-        ]
-        notes = [found.label, "Predicted: bytes at the rate of torch's own add in the same race", *found.value["notes"]]
-        out.append(Table(rows, columns, "The chain, step by step", notes))
-    return out
+
+    def line(row: Mapping) -> dict:
+        return {
+            "step": row["step"],
+            "ops": row["ops"],
+            "eager_paper": _us(row["eager_paper_us"]),
+            "eager": _us(row["eager_us"]),
+            "fused_paper": _us(row["fused_paper_us"]),
+            "fused": _us(row["fused_us"]),
+            "faults": f"{significant(row['eager_faults'])} and {significant(row['fused_faults'])}",
+        }
+
+    return tables(
+        part, columns, "The chain, step by step", line, "Predicted: bytes at the rate of torch's own add in the same race"
+    )
 
 
 def bias(part: Both) -> tuple[str | None, Sentence]:
@@ -438,15 +435,11 @@ def size_tables(part: Both) -> list[Table]:
         "chain_eager": "eight ops, eager",
         "chain_hand": "by hand ",
     }
-    out = []
-    for found in each(part):
-        rows = [
-            {"elements": f"{row['elements']:,}"} | {key: _us(row[f"{key}_us"]) for key in list(columns)[1:]}
-            for row in found.value["rows"]
-        ]
-        notes = [found.label, *found.value["notes"]]
-        out.append(Table(rows, columns, "What one more call adds to a row of calls", notes))
-    return out
+
+    def line(row: Mapping) -> dict:
+        return {"elements": f"{row['elements']:,}"} | {key: _us(row[f"{key}_us"]) for key in list(columns)[1:]}
+
+    return tables(part, columns, "What one more call adds to a row of calls", line)
 
 
 # ------------------------------------------------------------------------------------------------ the peer
@@ -512,13 +505,11 @@ def fresh(part: Both) -> Sentence:
 
 def fresh_tables(part: Both) -> list[Table]:
     columns = {"arm": "output", "us": "time", "faults": "page faults a call"}
-    return [
-        Table(
-            [{"arm": row["arm"], "us": _us(row["us"]), "faults": significant(row["faults"])} for row in found.value["rows"]],
-            columns, "The same kernel, its output given or fresh", [found.label, *found.value["notes"]],
-        )
-        for found in each(part)
-    ]  # fmt: skip
+
+    def line(row: Mapping) -> dict:
+        return {"arm": row["arm"], "us": _us(row["us"]), "faults": significant(row["faults"])}
+
+    return tables(part, columns, "The same kernel, its output given or fresh", line)
 
 
 # ------------------------------------------------------------------------------------------------ the numbers that are judged
@@ -536,15 +527,12 @@ JUDGED = {
 
 
 def judged(device: str, **parts: Both) -> dict[str, dict]:
-    """For `expect`: by part, the numbers that were measured here; in place of one that was not, why not."""
-    return {name: _judged(device, name, part.here) for name, part in parts.items()}
+    """For `expect`: by part, the numbers that were measured here; in place of one that was not, why not.
 
-
-def _judged(device: str, name: str, found: Found) -> dict:
-    if not found.live:
-        return {"device": device} | dict.fromkeys(JUDGED[name], NotMeasured(found.why or "it was not measured here"))
-    missing = {number: NotMeasured(f"{number} was not measured here") for number in JUDGED[name]}
-    return missing | judged_part(found.value)
+    A recording that stands in for this machine (`fuse_here.part`) is not judged either.
+    """
+    live = {name: part.here if part.here.live else Found(None, why=part.here.why) for name, part in parts.items()}
+    return {name: judged_here(device, here, JUDGED[name], judged_part) for name, here in live.items()}
 
 
 # ------------------------------------------------------------------------------------------------ the end
@@ -552,22 +540,7 @@ def _judged(device: str, name: str, found: Found) -> dict:
 
 def verdicts(device: str, found: Mapping[str, Both]) -> Table:
     """The claims of this lesson: yours (the parts `found` live, by name), recorded, cited, the verdict with its sentence."""
-    from utils.measure import machine
-
-    live = {name: one.here.value for name, one in found.items() if one.here.live and one.here.value is not None}
-    yours = studies.live(STUDY, device, machine.fingerprint(), live) if live else None
-    rows = ledger.verdict_table(STUDY, yours=yours)
-    best = studies.best(STUDY, "cuda")
-    columns = {
-        "id": "claim",
-        "claim": "what is claimed",
-        "yours": "yours",
-        "recorded": "recorded",
-        "cited": "cited",
-        "verdict": "verdict",
-        "sentence": "because",
-    }
-    return Table(rows, columns, "Claims and verdicts", [best.label() if best else "Recorded: no GPU has been recorded yet"])
+    return study_end.verdicts(STUDY, device, found)
 
 
 # The op to price alone: relu(a * b + c) - d, four ops; each reads its inputs and writes its result.

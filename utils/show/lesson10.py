@@ -16,13 +16,12 @@ from utils.measure.launch_here import Found
 from utils.measure.reach_the_roof import judged as judged_part
 from utils.measure.study_here import Both, recorded
 from utils.measure.tail_instructions import ALONE, FIRST
-from utils.model import ledger, studies
-from utils.model.quantities import NotMeasured
 from utils.model.step_model import BYTES
-from utils.show import tail_figures
+from utils.show import study_end, tail_figures
 from utils.show.explain import Sentence
-from utils.show.here_and_there import each, not_measured, option, per_cent, times, told
+from utils.show.here_and_there import each, not_measured, option, per_cent, tables, times, told
 from utils.show.picture import Picture
+from utils.show.study_end import judged_here
 from utils.show.tables import NOTHING, Table, format_time, significant
 
 STUDY = "reach_the_roof"
@@ -603,17 +602,12 @@ def _case(value: Mapping, case: str) -> dict[str, Mapping]:
 
 def sideways_tables(part: Both) -> list[Table]:
     columns = {"case": "parameters", "kind": "step", "ops": "ops", "took": "took", "gain": "the loop's over it"}
-    out = []
-    for found in each(part):
-        rows = []
-        for row in found.value["rows"]:
-            loop = _case(found.value, row["case"])["loop"]["ns"]
-            rows.append(
-                {"case": f"{row['parameters']} of {row['elements']:,}", "kind": row["kind"], "ops": f"{row['ops']:,}"}
-                | {"took": _us(row["ns"]), "gain": significant(loop / row["ns"], 2)}
-            )
-        out.append(Table(rows, columns, "One step of AdamW, three ways", [found.label, *found.value["notes"]]))
-    return out
+
+    def line(row: Mapping) -> dict:
+        words = {"case": f"{row['parameters']} of {row['elements']:,}", "kind": row["kind"], "ops": f"{row['ops']:,}"}
+        return words | {"took": _us(row["ns"]), "gain": significant(row["gain"], 2)}
+
+    return tables(part, columns, "One step of AdamW, three ways", line)
 
 
 # ------------------------------------------------------------------------------------------------ the numbers that are judged
@@ -631,14 +625,7 @@ JUDGED = {
 
 def judged(device: str, **parts: Both) -> dict[str, dict]:
     """For `expect`: by part, the numbers that were measured here; in place of one that was not, why not."""
-    return {name: _judged(device, name, part.here) for name, part in parts.items()}
-
-
-def _judged(device: str, name: str, found: Found) -> dict:
-    if found.value is None:
-        return {"device": device} | dict.fromkeys(JUDGED[name], NotMeasured(found.why or "it was not measured here"))
-    missing = {number: NotMeasured(f"{number} was not measured here") for number in JUDGED[name]}
-    return missing | judged_part(found.value)
+    return {name: judged_here(device, part.here, JUDGED[name], judged_part) for name, part in parts.items()}
 
 
 # ------------------------------------------------------------------------------------------------ the end
@@ -646,22 +633,7 @@ def _judged(device: str, name: str, found: Found) -> dict:
 
 def verdicts(device: str, found: Mapping[str, Both]) -> Table:
     """The claims of this lesson: yours (the parts `found` live, by name), recorded, cited, the verdict with its sentence."""
-    from utils.measure import machine
-
-    live = {name: one.here.value for name, one in found.items() if one.here.live and one.here.value is not None}
-    yours = studies.live(STUDY, device, machine.fingerprint(), live) if live else None
-    rows = ledger.verdict_table(STUDY, yours=yours)
-    best = studies.best(STUDY, "cuda")
-    columns = {
-        "id": "claim",
-        "claim": "what is claimed",
-        "yours": "yours",
-        "recorded": "recorded",
-        "cited": "cited",
-        "verdict": "verdict",
-        "sentence": "because",
-    }
-    return Table(rows, columns, "Claims and verdicts", [best.label() if best else "Recorded: no GPU has been recorded yet"])
+    return study_end.verdicts(STUDY, device, found)
 
 
 WORDS = 2  # tensors that dropout alone moves: one read, one written

@@ -2,17 +2,11 @@
 //
 // y = residual + dropout(gelu(x + shift + … + bias)), fp32, rows x cols, contiguous. Eight rows at a time, two cache lines
 // of each: lines are written whole, and the eight rows spend all the bits of one call of the generator. No torch header.
-#include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <cstring>
-#include <thread>
 #include <utility>
-#include <vector>
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
+#include "together.h"
 
 namespace {
 constexpr int ROWS = 8, COLUMNS = 32, TERMS = 10; // rows of a group, columns of a line (two cache lines), coefficients
@@ -35,12 +29,6 @@ struct Job {
   uint32_t threshold; // draws of 16 bits below it are dropped
   int32_t drop, streaming, threads;
 };
-
-inline void fence() {
-#if defined(__x86_64__)
-  _mm_sfence();
-#endif
-}
 
 using Walk = void (*)(const Job&, int64_t first, int64_t last); // groups of rows
 
@@ -135,8 +123,6 @@ int words_of(uint64_t first, uint64_t seed, uint32_t* out) {
 #endif
   return narrow::words_of(first, seed, out);
 }
-
-using Clock = std::chrono::steady_clock;
 } // namespace
 
 extern "C" {
@@ -152,24 +138,8 @@ double tail_run(const Job* given, int64_t times) {
   if (job.cols % COLUMNS || reinterpret_cast<uintptr_t>(job.out) % 64) job.streaming = 0;
   const Walk walk = walk_of(job);
   const int64_t groups = (job.rows + ROWS - 1) / ROWS;
-  std::atomic<int> ready{0};
-  std::vector<Clock::time_point> begun(n), ended(n);
-  auto work = [&](int i) {
-    ready.fetch_add(1);
-    while (ready.load(std::memory_order_acquire) < n) std::this_thread::yield();
-    begun[i] = Clock::now();
+  return together(n, [&](int i) {
     for (int64_t t = 0; t < times; ++t) walk(job, groups * i / n, groups * (i + 1) / n);
-    ended[i] = Clock::now();
-  };
-  std::vector<std::thread> others;
-  for (int i = 1; i < n; ++i) others.emplace_back(work, i);
-  work(0);
-  for (auto& other : others) other.join();
-  auto start = begun[0], end = ended[0];
-  for (int i = 1; i < n; ++i) {
-    start = begun[i] < start ? begun[i] : start;
-    end = ended[i] > end ? ended[i] : end;
-  }
-  return std::chrono::duration<double>(end - start).count();
+  });
 }
 }

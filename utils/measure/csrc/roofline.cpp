@@ -2,15 +2,10 @@
 //
 // Every loop runs on several threads, each on its own slice, from a common start to the last one's end; seconds come back.
 // The widest vectors of this CPU are chosen when the unit is loaded, whatever the compiler's own target is. No torch header.
-#include <atomic>
-#include <chrono>
 #include <cstdint>
-#include <thread>
 #include <vector>
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
+#include "together.h"
 
 namespace {
 struct Slice {
@@ -34,12 +29,6 @@ struct Loops {
 template <class T>
 inline void keep(const T& value) {
   asm volatile("" : : "g"(&value) : "memory");
-}
-
-inline void fence() {
-#if defined(__x86_64__)
-  _mm_sfence();
-#endif
 }
 
 // Twelve results of an unrolled loop are told apart from dead code by `keep`, which takes an address: outside the loops only.
@@ -141,30 +130,11 @@ void chain(const Slice& s) {
   keep(x);
 }
 
-using Clock = std::chrono::steady_clock;
-
-// Seconds from the common start to the last thread's end; each thread runs its slice `times` times.
+// Seconds of `times` runs of each thread's own slice.
 double on_threads(Loop loop, const std::vector<Slice>& slices, int64_t times) {
-  const int n = static_cast<int>(slices.size());
-  std::atomic<int> ready{0};
-  std::vector<Clock::time_point> begun(n), ended(n);
-  auto work = [&](int i) {
-    ready.fetch_add(1);
-    while (ready.load(std::memory_order_acquire) < n) std::this_thread::yield();
-    begun[i] = Clock::now();
+  return together(static_cast<int>(slices.size()), [&](int i) {
     for (int64_t t = 0; t < times; ++t) loop(slices[i]);
-    ended[i] = Clock::now();
-  };
-  std::vector<std::thread> others;
-  for (int i = 1; i < n; ++i) others.emplace_back(work, i);
-  work(0);
-  for (auto& other : others) other.join();
-  auto start = begun[0], end = ended[0];
-  for (int i = 1; i < n; ++i) {
-    start = begun[i] < start ? begun[i] : start;
-    end = ended[i] > end ? ended[i] : end;
-  }
-  return std::chrono::duration<double>(end - start).count();
+  });
 }
 } // namespace
 

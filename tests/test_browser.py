@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import sys
+from collections.abc import Callable
 
 import pytest
 
@@ -49,6 +50,17 @@ def notebook(request, jupyterlab):
     with server.open(browser, request.param) as opened:
         opened.run_all()
         yield opened
+
+
+def only(root, lesson: str, name: str, *ids: str, last: Callable[[str], str] = str) -> str:
+    """Writes a notebook of the lesson's cells with these ids alone, and gives its name; `last` gives the last one's source from
+    what it was."""
+    cells = canonical.loads((root / lesson).read_text(encoding="utf-8"))
+    cells.cells = [cell for cell in cells.cells if cell.id in ids]
+    assert [cell.id for cell in cells.cells] == list(ids)
+    cells.cells[-1].source = last(cells.cells[-1].source)
+    (root / name).write_text(canonical.dumps(cells), encoding="utf-8")
+    return name
 
 
 def predictions(notebook):
@@ -110,12 +122,7 @@ def test_twenty_moves_of_a_slider_leave_one_figure(notebook):
 def test_the_steps_to_the_first_key_redraw_one_figure(jupyterlab):
     """Lesson 02's explorer: the slider by keyboard, then each list; one figure stays, and it says what was chosen."""
     server, browser, root = jupyterlab
-    lesson = canonical.loads((root / KEYS).read_text(encoding="utf-8"))
-    lesson.cells = [cell for cell in lesson.cells if cell.id in ("setup", "imports", "explore")]
-    assert len(lesson.cells) == 3
-    lesson.cells[-1].source = 'device = "cpu"\n' + lesson.cells[-1].source
-    name = "notebooks/steps.ipynb"
-    (root / name).write_text(canonical.dumps(lesson), encoding="utf-8")
+    name = only(root, KEYS, "notebooks/steps.ipynb", "setup", "imports", "explore", last='device = "cpu"\n'.__add__)
     with server.open(browser, name) as opened:
         opened.run_all()
         area = opened.page.locator(f"{opened.CODE} .jp-Cell-outputArea").filter(has=opened.page.get_by_role("slider")).first
@@ -140,11 +147,7 @@ def test_the_simulated_queues_sliders_redraw_one_labelled_figure(jupyterlab):
     Of the lesson's cells only those that the sliders need: they measure nothing, and the others would take half a minute.
     """
     server, browser, root = jupyterlab
-    lesson = canonical.loads((root / QUEUE).read_text(encoding="utf-8"))
-    lesson.cells = [cell for cell in lesson.cells if cell.id in ("setup", "imports", "explorer")]
-    assert len(lesson.cells) == 3
-    name = "notebooks/sliders.ipynb"
-    (root / name).write_text(canonical.dumps(lesson), encoding="utf-8")
+    name = only(root, QUEUE, "notebooks/sliders.ipynb", "setup", "imports", "explorer")
     with server.open(browser, name) as opened:
         opened.run_all()
         area = opened.page.locator(f"{opened.CODE} .jp-Cell-outputArea").filter(has=opened.page.get_by_role("slider")).first
@@ -174,11 +177,11 @@ def test_the_rooflines_controls_redraw_one_figure(jupyterlab):
     Of the lesson's cells only those that they need, over datasheets alone: measuring the machine would take half a minute.
     """
     server, browser, root = jupyterlab
-    lesson = canonical.loads((root / RIDGES).read_text(encoding="utf-8"))
-    lesson.cells = [cell for cell in lesson.cells if cell.id in ("setup", "imports", "explorer")]
-    lesson.cells[-1].source = lesson.cells[-1].source.replace("lesson06.own_line(peaks)", "")
-    name = "notebooks/rooflines.ipynb"
-    (root / name).write_text(canonical.dumps(lesson), encoding="utf-8")
+
+    def without_own(source: str) -> str:
+        return source.replace("lesson06.own_line(peaks)", "")
+
+    name = only(root, RIDGES, "notebooks/rooflines.ipynb", "setup", "imports", "explorer", last=without_own)
     with server.open(browser, name) as opened:
         opened.run_all()
         area = opened.page.locator(f"{opened.CODE} .jp-Cell-outputArea").filter(has=opened.page.get_by_role("slider")).first
@@ -201,16 +204,12 @@ def test_the_panels_over_blocks_and_prices_redraw_one_figure_each(jupyterlab):
     Of the lesson's cells only those that they need; the prices go over datasheets, with made-up work in place of the counted one.
     """
     server, browser, root = jupyterlab
-    lesson = canonical.loads((root / BATCHES).read_text(encoding="utf-8"))
-    lesson.cells = [cell for cell in lesson.cells if cell.id in ("setup", "imports", "waves", "prices")]
-    assert len(lesson.cells) == 4
-    lesson.cells[-1].source = (
+    last = (
         "from utils.show import worth_explorer\n"
         "known = worth_explorer.speeds([], lambda batch: (2e8 * batch, 14e6 + 2e5 * batch), ops=60, host_us=8.0)\n"
         "worth_explorer.explorer(known)"
     )
-    name = "notebooks/panels.ipynb"
-    (root / name).write_text(canonical.dumps(lesson), encoding="utf-8")
+    name = only(root, BATCHES, "notebooks/panels.ipynb", "setup", "imports", "waves", "prices", last=lambda source: last)
     with server.open(browser, name) as opened:
         opened.run_all()
         areas = opened.page.locator(f"{opened.CODE} .jp-Cell-outputArea").filter(has=opened.page.get_by_role("slider"))
@@ -242,13 +241,8 @@ def test_the_cost_profilers_controls_redraw_one_figure_and_one_click_seeds_them(
     Of the lesson's cells only those that it needs: measuring this machine's prices would take half a minute.
     """
     server, browser, root = jupyterlab
-    lesson = canonical.loads((root / CEILINGS).read_text(encoding="utf-8"))
-    lesson.cells = [cell for cell in lesson.cells if cell.id in ("setup", "imports", "profiler")]
-    assert len(lesson.cells) == 3
     alone = "from utils.show import cost_profiler, price_seeds\nsliders = cost_profiler.profiler(price_seeds.seeds())\nsliders"
-    lesson.cells[-1].source = alone
-    name = "notebooks/profiler.ipynb"
-    (root / name).write_text(canonical.dumps(lesson), encoding="utf-8")
+    name = only(root, CEILINGS, "notebooks/profiler.ipynb", "setup", "imports", "profiler", last=lambda source: alone)
     with server.open(browser, name) as opened:
         opened.run_all()
         area = opened.page.locator(f"{opened.CODE} .jp-Cell-outputArea").filter(has=opened.page.get_by_role("slider")).first
@@ -279,11 +273,7 @@ def test_the_cost_profilers_controls_redraw_one_figure_and_one_click_seeds_them(
 def test_the_two_floors_sliders_redraw_one_figure(jupyterlab):
     """Lesson 10's sliders, by keyboard; of its cells only those that they need: the others would take half a minute."""
     server, browser, root = jupyterlab
-    lesson = canonical.loads((root / ROOF).read_text(encoding="utf-8"))
-    lesson.cells = [cell for cell in lesson.cells if cell.id in ("setup", "imports", "floors")]
-    assert len(lesson.cells) == 3
-    name = "notebooks/floors.ipynb"
-    (root / name).write_text(canonical.dumps(lesson), encoding="utf-8")
+    name = only(root, ROOF, "notebooks/floors.ipynb", "setup", "imports", "floors")
     with server.open(browser, name) as opened:
         opened.run_all()
         area = opened.page.locator(f"{opened.CODE} .jp-Cell-outputArea").filter(has=opened.page.get_by_role("slider")).first

@@ -45,7 +45,9 @@ def check_first(m) -> None:
     said = str(m.first(both(None, made.tails(first_try=748e3))))
     assert "takes 187 µs, the first try 748 µs: 25 % of the add's speed" in said and THERE in said
     assert "op by op 899 µs, by torch.compile 589 µs" in said and "no compiler" in said
-    assert "torch.compile" not in str(m.first(both(None, made.tails(**{"torch.compile": None}))))
+    assert "torch.compile" not in str(m.first(both(None, made.tails(**{"torch.compile": None})))) and "Until it is" not in said
+    said = str(m.first(both(None)))
+    assert "Not measured: the fused tail" in said and "Until it is, the sections below work with floors" in said
 
 
 def check_counts(m) -> None:
@@ -112,8 +114,12 @@ def check_apart(m) -> None:
     assert {row["issue"] for row in bare.table.rows} == {"–"}
 
     said = str(m.cached(both(made.chain(cached=4.0, memory=1.3))))
-    assert "takes 4.0 times the add's time, from memory 1.3 times" in said and "hides" in said and "no more" not in said
-    assert "hides no more of them" in str(m.cached(both(made.chain(cached=1.3, memory=1.25))))
+    # 0.3 ns added in a cache, 0.12 ns from memory
+    assert "takes 4.0 times the add's time, from memory 1.3 times" in said and "of both together 60 %" in said
+    said = str(m.cached(both(made.chain(cached=3.0, memory=1.48))))
+    assert "of GELU's nothing, of the draw's nothing, of both together nothing" in said, "4 % is not told from none"
+    assert "together nothing" in str(m.cached(both(made.chain(cached=2.0, memory=2.0)))), "nor more from memory than in a cache"
+    assert "together 100 %" in str(m.cached(both(made.chain(cached=2.0, memory=0.9))))
     assert "with both in a cache 4.0 times, from memory 1.3 times" in m.cached_figures(both(made.chain()))[0].alt
 
 
@@ -240,7 +246,7 @@ FAULTS = {
     "two equally near, and one named": ("if list(by.values()).count(by[best]) == 1 else None", ""),
     "a recording judged as if it were live": ("judged_here(device, part.here, ", "judged_here(device, part.first, "),
     "both floors added": ("truth = max(memory, issue)", "truth = memory + issue"),
-    "the cache always hides more": ('numbers["cached_times"] > CLOSE * numbers["memory_times"]', "True"),
+    "less than the error called hidden": ("if share < HIDES", "if share < 0"),
 }  # fmt: skip
 
 

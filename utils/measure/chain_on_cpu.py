@@ -1,12 +1,12 @@
 """The finished tail on a CPU, in a cache and from memory: the same arithmetic, and where it shows.
 
 The C++ chain (one thread, vectors, stores past the caches) with GELU, with the draw, with both and with neither. In a cache bytes
-are cheap and the arithmetic is what a pass takes; from memory most of it hides behind the bytes.
+are cheap and the arithmetic is what a pass takes; from memory it hides behind the bytes as far as the core does both at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import cycle, islice
 
 from utils.kernels import cpu_door, data
@@ -33,7 +33,7 @@ def chain(device: str = "cpu", progress: Progress | None = None, *, quick: bool 
 
     "rows": [{"where": "in a cache" | "from memory", "form", "ns" (an element), "gbps", "times" (the add's time)}], "races";
     "numbers": "cached_times", "memory_times" (the whole tail over the add), "cached_draw", "cached_gelu" (over the
-    add). About 3 s quick, the compiler aside. MeasurementError without a C++ compiler, or on a GPU.
+    add), "gelu_hides", "draw_hides", "both_hides" (see `hidden`). About 3 s quick, the compiler aside. MeasurementError without a C++ compiler, or on a GPU.
     """
     need(device, "the C++ chain")
     if device != "cpu":
@@ -62,7 +62,18 @@ def chain(device: str = "cpu", progress: Progress | None = None, *, quick: bool 
         "cached_gelu": by["in a cache", "with gelu"],
         "cached_draw": by["in a cache", "with the draw"],
     }
+    numbers |= hidden(rows)
     return {"device": device, "rows": rows, "races": races, "numbers": numbers, "notes": ["one thread, fp32", *notes]}
+
+
+def hidden(rows: Iterable[Mapping]) -> dict[str, float]:
+    """Of what a form adds to the add in a cache, the share that does not show from memory, by part; below 0 for more."""
+    ns = {(row["where"], row["form"]): row["ns"] for row in rows}
+    out = {}
+    for part, form in (("gelu", "with gelu"), ("draw", "with the draw"), ("both", BOTH)):
+        cached, memory = (ns[where, form] - ns[where, ALONE] for where in ("in a cache", "from memory"))
+        out[f"{part}_hides"] = 1 - memory / cached
+    return out
 
 
 def _cached(quick: bool) -> tuple[dict[str, Callable], int, list[str]]:

@@ -14,6 +14,7 @@ from utils.model import studies
 from utils.model.quantities import NotMeasured
 
 Progress = Callable[[float, str], None]
+NOT_YET = {"cuda": "this study has not been measured on an H200 yet", "cpu": "this study has no CPU's recording yet"}
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ def recorded(study: str, name: str, device: str = "cuda") -> Found:
     """The part as the best recording of this device has it, or why there is none."""
     best = studies.best(study, device)
     if best is None:
-        return Found(None, why=f"no {'GPU' if device == 'cuda' else 'CPU'} has been recorded yet")
+        return Found(None, why=NOT_YET[device])
     try:
         return Found(best.part(name), best.label())
     except NotMeasured as error:

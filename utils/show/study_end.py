@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from utils.measure.launch_here import Found
-from utils.measure.study_here import Both
+from utils.measure.study_here import NOT_YET, Both
 from utils.model import ledger, studies
 from utils.model.quantities import NotMeasured
 from utils.show.tables import Table
@@ -36,4 +36,4 @@ def verdicts(study: str, device: str, found: Mapping[str, Both]) -> Table:
     yours = studies.live(study, device, machine.fingerprint(), live) if live else None
     rows = ledger.verdict_table(study, yours=yours)
     best = studies.best(study, "cuda")
-    return Table(rows, COLUMNS, "Claims and verdicts", [best.label() if best else "Recorded: no GPU has been recorded yet"])
+    return Table(rows, COLUMNS, "Claims and verdicts", [best.label() if best else f"Recorded: {NOT_YET['cuda']}"])

@@ -12,6 +12,7 @@ namespace {
 constexpr int ROWS = 8, COLUMNS = 32, TERMS = 10; // rows of a group, columns of a line (two cache lines), coefficients
 
 constexpr int AHEAD = 512; // floats that a line's loads are asked for in advance
+constexpr int STRIP = 1024; // columns whose draws are made before the rows are walked; their words stay in a cache
 #define ALWAYS __attribute__((always_inline)) inline
 
 // As `Job` of utils/kernels/cpu_door.py.

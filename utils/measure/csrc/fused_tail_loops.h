@@ -163,17 +163,20 @@ void walk(const Job& given, int64_t first, int64_t last) {
   const Job job = given; // a copy that no store can change, as far as the compiler knows
   const Constants is(job);
   const int64_t cols = job.cols;
-  Words w[PIECES][4] = {};
+  Words w[DROP ? STRIP / COLUMNS : 1][PIECES][4] = {};
   for (int64_t g = first; g < last; ++g) {
     const int64_t top = g * ROWS, end = job.rows < top + ROWS ? job.rows : top + ROWS;
-    if constexpr (DROP) {
-      for (int64_t c = 0; c < cols; c += COLUMNS) {
-        for (int i = 0; i < PIECES; ++i) philox((uint64_t)g * cols + c + i * LANES, job.seed, w[i]);
-        for (int64_t row = top; row < end; ++row) one(job, is, row, c, w, int(row - top));
+    if constexpr (DROP) { // rows share their draws: those of a strip are made first, so that memory still meets row after row
+      for (int64_t left = 0; left < cols; left += STRIP) {
+        const int64_t right = cols < left + STRIP ? cols : left + STRIP;
+        for (int64_t c = left; c < right; c += COLUMNS)
+          for (int i = 0; i < PIECES; ++i) philox((uint64_t)g * cols + c + i * LANES, job.seed, w[(c - left) / COLUMNS][i]);
+        for (int64_t row = top; row < end; ++row)
+          for (int64_t c = left; c < right; c += COLUMNS) one(job, is, row, c, w[(c - left) / COLUMNS], int(row - top));
       }
-    } else {  // nothing is shared between rows: one after the other, as memory likes it
+    } else {
       for (int64_t row = top; row < end; ++row)
-        for (int64_t c = 0; c < cols; c += COLUMNS) one(job, is, row, c, w, 0);
+        for (int64_t c = 0; c < cols; c += COLUMNS) one(job, is, row, c, w[0], 0);
     }
   }
   if constexpr (STREAMING) fence();

@@ -33,7 +33,8 @@ def chain(device: str = "cpu", progress: Progress | None = None, *, quick: bool 
 
     "rows": [{"where": "in a cache" | "from memory", "form", "ns" (an element), "gbps", "times" (the add's time)}], "races";
     "numbers": "cached_times", "memory_times" (the whole tail over the add), "cached_draw", "cached_gelu" (over the
-    add), "gelu_hides", "draw_hides", "both_hides" (see `hidden`). About 3 s quick, the compiler aside. MeasurementError without a C++ compiler, or on a GPU.
+    add), "gelu_hides", "draw_hides", "both_hides" (see `hidden`). About 3 s quick, the compiler aside. MeasurementError without a
+    C++ compiler, or on a GPU.
     """
     need(device, "the C++ chain")
     if device != "cpu":

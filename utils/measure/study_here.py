@@ -14,7 +14,7 @@ from utils.model import studies
 from utils.model.quantities import NotMeasured
 
 Progress = Callable[[float, str], None]
-NOT_YET = {"cuda": "this study has not been measured on an H200 yet", "cpu": "this study has no CPU's recording yet"}
+NOT_YET = {"cuda": "this study has not been measured on an H200 yet", "cpu": "no CPU has been recorded yet"}
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,7 @@ WHY = {
     "reach_the_roof.flops": "A draw is integer work: no FLOP of it shows in a roofline of FLOPs.",
     "reach_the_roof.instructions": "Each instruction of each thread takes a turn at a scheduler, whatever it computes.",
     "reach_the_roof.ablation": "What the time loses without a part, that part had cost. What hides had cost nothing.",
-    "reach_the_roof.cached": "In a cache bytes are cheap: arithmetic shows. Behind memory's it hides if the core does both at once.",
+    "reach_the_roof.cached": "In a cache bytes are cheap: arithmetic shows. From memory it hides if a core does both at once.",
     "reach_the_roof.recovery": "Work goes down with the number of calls; time goes down only as far as the next roof.",
     "reach_the_roof.cheat": "A mask is random if its elements are independent. A share looks at one element at a time.",
     "reach_the_roof.gelu": "1 + erf cancels in the tail. A power of 2 keeps its relative error however small it gets.",

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests import batches, ceilings, grads, launches, lookups, ridges, tails
+from tests import batches, ceilings, fuses, grads, launches, lookups, ridges, tails
 from tests import traces as made_up
 from tests.conftest import REPO
 from tests.factories import WHERE, make_race, make_reading, make_receipt
@@ -26,7 +26,7 @@ from utils.measure.simulated import SimulatedDevice, VirtualClock
 from utils.model import recordings
 from utils.model.expected import ExpectationError, expect
 from utils.model.readings import Reading, Receipt
-from utils.show import instructions, lesson01, lesson03, lesson04, lesson06, lesson07, lesson08, lesson10
+from utils.show import instructions, lesson01, lesson03, lesson04, lesson06, lesson07, lesson08, lesson09, lesson10
 
 RNG = random.Random(3)
 
@@ -518,6 +518,32 @@ BATCH_FAULTS = {
 }
 
 
+def fuse_study(**wrong: dict) -> dict:
+    """What lesson 09 has measured when its checks run, on a sound machine; `wrong` replaces parts of its study."""
+    parts = fuses.study() | {name: fuses.both(value) for name, value in wrong.items()}
+    return {"judged": lesson09.judged("cpu", **parts), "on_paper": lesson09.judged_paper()}
+
+
+def fused_with(**wrong: dict):
+    """Whole parts measured wrongly."""
+    return lambda values: values.update(fuse_study(**wrong))
+
+
+FUSE_FAULTS = {
+    "an intermediate that the fused kernel writes": paper_with(two=1.25),
+    "FLOPs that go away with the bytes": paper_with(intensity=1.0),
+    "a kernel that leaves an op out": fused_with(steps=fuses.steps(wrong="an element is off")),
+    "buffers that stay in a cache": fused_with(steps=fuses.steps(off=0.2)),
+    "a bias in full size, read again for each op": fused_with(steps=fuses.steps(bias=2.5)),
+    "a chain fused two ops at a time": fused_with(chain=fuses.chain(free=1)),
+    "a kernel compiled inside the clock": fused_with(sizes=fuses.sizes(small=0.01)),
+    "eager handed the compiled function's guards": fused_with(sizes=fuses.sizes(compiled=(1.4, 1.2, 1.0))),
+    "a graph that broke": fused_with(peer=fuses.peer(kernels=3)),
+    "a mask that is missing": fused_with(interpreter=fuses.interpreter("13 x 100: not written")),
+    "a malloc that keeps what is freed": fused_with(fresh_output=fuses.fresh_output(faults=0.0)),
+}
+
+
 def roof_study(**wrong: dict) -> dict:
     """What lesson 10 has measured when its checks run, on a sound GPU; `wrong` replaces parts of its study."""
     parts = tails.study() | {"tails": ridges.both(tails.tails())} | {name: ridges.both(value) for name, value in wrong.items()}
@@ -557,6 +583,7 @@ LESSONS = {
     "06_ridge_point": (ridge_study, RIDGE_FAULTS),
     "07_two_ceilings": (ceiling_study, CEILING_FAULTS),
     "08_batch_and_scale": (batch_study, BATCH_FAULTS),
+    "09_fuse": (fuse_study, FUSE_FAULTS),
     "10_reach_the_roof": (roof_study, ROOF_FAULTS),
 }
 

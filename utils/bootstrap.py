@@ -1,4 +1,4 @@
-"""Makes a borrowed Python (Colab, say) ready for a lesson: installs what is missing, and never torch or numpy.
+"""Makes a borrowed Python (Colab, say) ready for a lesson: installs what is missing, and never torch, numpy or triton.
 
 The first cell of each lesson calls `ready()` once it has found the repository. Where nothing is missing, as after
 `make lab`, it prints nothing and takes a few milliseconds.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import importlib.util
+import re
 import subprocess
 import sys
 import tomllib
@@ -16,6 +17,7 @@ from pathlib import Path
 
 PYPROJECT = Path(__file__).resolve().parent.parent / "pyproject.toml"
 GIVEN = ("torch", "numpy")  # a machine's own builds: replacing one breaks what was compiled against it
+WITH_TORCH = ("triton",)  # comes with torch's own builds or not at all; what needs it does without, in words
 APPLICATIONS = ("jupyterlab",)  # the notebook is open already, in whatever shows it
 IMPORT_NAMES = {"pyyaml": "yaml"}  # where a package is imported by another name than it is installed by
 
@@ -25,10 +27,10 @@ class NotReady(RuntimeError):
 
 
 def requirements() -> dict[str, str]:
-    """{package: requirement} of pyproject's one list, less what is given and what only shows notebooks."""
+    """{package: requirement} of pyproject's one list, less what is given, what torch brings and what only shows notebooks."""
     listed = tomllib.loads(PYPROJECT.read_text(encoding="utf-8"))["project"]["dependencies"]
-    named = {line.split("==")[0].strip().lower(): line for line in listed}
-    return {name: line for name, line in named.items() if name not in GIVEN + APPLICATIONS}
+    named = {re.match(r"[\w.-]+", line)[0].lower(): line for line in listed}
+    return {name: line for name, line in named.items() if name not in GIVEN + WITH_TORCH + APPLICATIONS}
 
 
 def missing(names) -> list[str]:

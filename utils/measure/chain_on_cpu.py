@@ -68,12 +68,12 @@ def chain(device: str = "cpu", progress: Progress | None = None, *, quick: bool 
 
 
 def hidden(rows: Iterable[Mapping]) -> dict[str, float]:
-    """Of what a form adds to the add in a cache, the share that does not show from memory, by part; below 0 for more."""
+    """Of what a form adds to the add in a cache, the share that does not show from memory, by part; below 0 for more there, 0 for none."""
     ns = {(row["where"], row["form"]): row["ns"] for row in rows}
     out = {}
     for part, form in (("gelu", "with gelu"), ("draw", "with the draw"), ("both", BOTH)):
         cached, memory = (ns[where, form] - ns[where, ALONE] for where in ("in a cache", "from memory"))
-        out[f"{part}_hides"] = 1 - memory / cached
+        out[f"{part}_hides"] = 1 - memory / cached if cached > 0 else 0.0
     return out
 
 

@@ -112,7 +112,10 @@ def check_sizes(m) -> None:
         right, said = m.small(both(fuses.sizes(small=gain)))
         assert right == m.SMALL_ANSWERS[kind][1], gain
     assert "2.0 times slower, where launches alone would give 8" in str(said) and "where bytes alone would give 5.67" in str(said)
-    assert "costs as much as 16 eager adds" in str(said), "eight adds of time, twice as slow"
+    assert "costs as much as 16 eager adds. On" in str(said), "eight adds of time, twice as slow"
+    dear = fuses.sizes()
+    dear["rows"][0]["chain_eager_us"] = 15.0
+    assert "one `+ 0.25` as much as 2.0: torch makes a tensor" in str(m.small(both(dear))[1])
     for gains, kind in (((0.1, 0.5, 1.0), "longer"), ((1.0, 1.0, 1.0), "alike"), ((1.5, 1.2, 1.0), "shorter")):
         right, said = m.alone(both(fuses.sizes(compiled=gains)))
         assert right == m.ALONE_ANSWERS[kind][1], gains
@@ -134,8 +137,14 @@ def check_peer(m) -> None:
     for against, error, kind in ((1.3, 0.01, "hand"), (0.8, 0.01, "compiled"), (1.02, 0.01, "alike"), (1.3, 0.5, "alike")):
         assert m.peer(both(fuses.peer(against=against, error=error)))[0] == m.PEER_ANSWERS[kind][1], (against, error)
     said = str(m.peer(both(fuses.peer(), fuses.peer("cuda", kernels=2)))[1])
-    assert "By hand 1.10 ms, torch.compile 1.43 ms, op by op 6.00 ms" in said and "91 % and 70 % of its speed" in said
+    assert (
+        "By hand 1.10 ms, torch.compile 1.43 ms, op by op 6.00 ms" in said and "91% and 70% of its speed. torch.compile" in said
+    )
     assert "wrote 1 kernel in C++" in said and "wrote 2 kernels in Triton" in said
+    ahead = fuses.peer()
+    ahead["numbers"]["by_hand_share"] = 1.06
+    assert "106% and 70% of its speed. More than all of it" in str(m.peer(both(ahead))[1])
+    assert "More than all" not in str(m.peer(both(None, ahead | {"device": "cuda"}))[1])
     table, listing = m.peer_views(both(fuses.peer()))
     assert "x[i] &lt; 1" in listing._repr_html_() and HERE in listing.title and len(table.rows) == 4
     lost = fuses.peer() | {"kernel": "\n"}

@@ -62,6 +62,8 @@ def check_counts(m) -> None:
 
     said = str(m.instructions(both(made.counts(), made.counts("cuda", times=1.1)), tails))
     assert "108 instructions for an element" in said and "118 instructions" in said and said.index(HERE) < said.index(THERE)
+    alike = str(m.instructions(both(made.counts(), made.counts("cuda")), tails))
+    assert f"{HERE}; the same in the recording, {THERE}" in alike and alike.count("108 instructions for an element") == 1
     issue, memory = 107.5 * ELEMENTS / 32e12 * 1e9, 6 * ELEMENTS / gbps
     assert f"at least {m.format_time(issue)}, to move its bytes {m.format_time(memory)}: issue is the longer floor" in said
     assert "memory is the longer floor" in str(m.instructions(both(made.counts(times=0.3)), tails))

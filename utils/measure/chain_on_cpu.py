@@ -68,7 +68,7 @@ def chain(device: str = "cpu", progress: Progress | None = None, *, quick: bool 
 
 
 def hidden(rows: Iterable[Mapping]) -> dict[str, float]:
-    """Of what a form adds to the add in a cache, the share that does not show from memory, by part; below 0 for more there, 0 for none."""
+    """Of what a form adds to the add in a cache, the share that does not show from memory, by part; below 0 for more."""
     ns = {(row["where"], row["form"]): row["ns"] for row in rows}
     out = {}
     for part, form in (("gelu", "with gelu"), ("draw", "with the draw"), ("both", BOTH)):

@@ -161,7 +161,7 @@ def flops(counts: Both, tails: Both) -> tuple[str | None, Sentence]:
         f"Its machine code does {significant(row['flops'])} FLOPs for an element ({found.label}), on {row['bytes']:g} bytes: "
         f"{significant(row['flops_per_byte'], 2)} FLOP/byte. The ridge of the fp32 units lies at {significant(ridge)} ({label})."
     )
-    ends = "Left of it, so FLOPs do not explain the time." if left else "Right of it: FLOPs alone would bind this kernel."
+    ends = "Left of it, so FLOPs do not explain a slow kernel." if left else "Right of it: FLOPs alone would bind this kernel."
     return FLOPS_ANSWERS["left" if left else "right"][1], Sentence(words, ends)
 
 
@@ -173,10 +173,14 @@ def instructions(counts: Both, tails: Both) -> Sentence:
         most = max(row["kinds"], key=row["kinds"].get)
         return (
             f"The first try takes {significant(row['total'])} instructions for an element, {significant(row['flops'], 2)} FLOPs "
-            f"among them; most are {most}, {significant(row['kinds'][most])}. By Triton {value['triton']}"
+            f"among them; most are {most}, {significant(row['kinds'][most])}; as Triton {value['triton']} compiles it"
         )
 
-    parts = [told(counts, "instructions of the first try", say, "by a recording").measured()]
+    here, there = counts.here, counts.there
+    if here.value is not None and there.value is not None and say(here.value) == say(there.value):
+        parts = [f"{say(here.value)} ({here.label}; the same in the recording, {there.label})"]
+    else:
+        parts = [told(counts, "instructions of the first try", say, "by a recording").measured()]
     known, label = rates(tails)
     found = counts.first
     if known and found.value is not None:
@@ -263,7 +267,7 @@ def _apart_by_count(tails: Both, counts: Both) -> str:
         else f"{PART_NAMES[part]} no more than what takes its place"
         for part, n in sorted(gone.items(), key=lambda pair: -pair[1])
     ]
-    return f"By count alone, at the rates of another race ({label}): {'; '.join(words)}."
+    return f"By count alone, at recorded rates ({label}): {'; '.join(words)}."
 
 
 def apart_views(tails: Both, counts: Both) -> list[Picture | Table]:
@@ -337,8 +341,7 @@ def cached(chain: Both) -> Sentence:
         hidden = ", ".join(f"{name} {_hidden(numbers[f'{key}_hides'])}" for name, key in parts)
         return (
             f"In a cache the whole tail takes {times(numbers['cached_times'])} the add's time, from memory "
-            f"{times(numbers['memory_times'])}. What arithmetic adds to the add in a cache hides in part behind memory's bytes: "
-            f"{hidden}."
+            f"{times(numbers['memory_times'])}. Of what arithmetic adds to the add in a cache, memory's bytes hide: {hidden}."
         )
 
     return told(chain, "the chain on a CPU", say, "by a recording")
@@ -402,7 +405,7 @@ def _recovery_by_count(tails: Both, counts: Both) -> str:
         issue = floor_ns(count[name], known["issue"])
         longer[name] = f"{_us(max(issue, memory))}, its {'instructions' if issue > memory else 'bytes'}"
     return (
-        f"By count alone, at the rates of another race ({label}), the longer floor with one word of a call is {longer[BEFORE]}; "
+        f"By count alone, at recorded rates ({label}), the longer floor with one word of a call is {longer[BEFORE]}; "
         f"with all four {longer[AFTER]}."
     )
 

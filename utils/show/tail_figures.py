@@ -65,35 +65,37 @@ def variants(rows: Sequence[Mapping], roof_us: float, title: str, label: str) ->
 
 
 def places(rows: Sequence[Mapping], title: str, label: str) -> Picture:
-    """For each form of a chain two bars: how many times the add's time it takes in a cache, and from memory.
+    """For each form of a chain two bars: ns an element in a cache, and from memory; beside them how many times the add's that is.
 
-    `rows`: [{"where", "form", "times"}].
+    `rows`: [{"where", "form", "ns" (an element), "times"}].
     """
     wheres = list(dict.fromkeys(row["where"] for row in rows))
     forms = list(dict.fromkeys(row["form"] for row in rows))
-    times = {(row["where"], row["form"]): row["times"] for row in rows}
+    ns = {(row["where"], row["form"]): row["ns"] for row in rows}
+    words = {
+        (row["where"], row["form"]): f"{significant(row['ns'])} ns, {significant(row['times'], 2)} times the add" for row in rows
+    }
 
     def paint(figure, axes) -> None:
         for at, where in enumerate(wheres):
             spots = [row + 0.38 * (at - 0.5) for row in range(len(forms))]
             style = {"color": theme.SERIES[at], "hatch": theme.SERIES_HATCHES[at], "edgecolor": theme.INK, "linewidth": 0.5}
-            values = [times[where, form] for form in forms]
+            values = [ns[where, form] for form in forms]
             axes.barh(spots, values, height=0.35, label=where, **style)
-            for spot, value in zip(spots, values, strict=True):
-                axes.annotate(significant(value, 2), (value, spot), xytext=(4, 0), textcoords="offset points", va="center",
+            for spot, value, form in zip(spots, values, forms, strict=True):
+                axes.annotate(words[where, form], (value, spot), xytext=(4, 0), textcoords="offset points", va="center",
                               fontsize=8)  # fmt: skip
-        axes.axvline(1.0, color=theme.INK, linestyle="--", linewidth=1.2)
         axes.set_yticks(range(len(forms)), forms)
         axes.set_ylim(len(forms) - 0.4, -0.6)
-        axes.set_xlim(0, 1.12 * max(times.values()))
-        axes.set_xlabel("times the add of the same buffers")
-        axes.legend(loc="upper right", fontsize=8.5)
+        axes.set_xlim(0, 1.4 * max(ns.values()))
+        axes.set_xlabel("ns an element")
+        axes.legend(loc="upper right", fontsize=8.5, title="buffers")
         axes.set_title(label, fontsize=9, fontweight="normal", color=theme.MUTED)
         _headline(figure, title)
 
-    cells = [{"form": form} | {where: significant(times[where, form], 2) for where in wheres} for form in forms]
+    cells = [{"form": form} | {where: words[where, form] for where in wheres} for form in forms]
     alt = f"Bars: {title}. " + "; ".join(
-        f"{cell['form']} " + ", ".join(f"{where} {cell[where]} times" for where in wheres) for cell in cells
+        f"{cell['form']} " + ", ".join(f"{where} {cell[where]}" for where in wheres) for cell in cells
     )
-    table = Table(cells, {"form": "chain", **{where: f"{where}, times the add" for where in wheres}}, title, [label])
+    table = Table(cells, {"form": "chain", **{where: where for where in wheres}}, title, [label])
     return Picture(_drawn(paint, 1.2 + 0.5 * len(forms)), f"{alt}. {label}", table)

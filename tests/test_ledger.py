@@ -251,3 +251,13 @@ def test_noise_of_a_quotient_is_that_of_both():
     of_each = quantities.noise_of(quiet) + quantities.noise_of(loud)
     of_ratio = 3 * ratio_error(loud.samples, quiet.samples) / (quiet.ns / loud.ns)
     assert both == pytest.approx(max(of_each, of_ratio))
+
+
+def test_where_no_gpu_has_been_recorded_a_cpus_recording_is_shown_unless_the_claim_is_about_a_gpu(monkeypatch):
+    best = studies.best
+    monkeypatch.setattr(studies, "best", lambda name, device="cuda", folder=None: best(name, "cpu") if device == "cpu" else None)
+    (fused,) = ledger.verdict_table("fuse")
+    assert fused["recorded"].startswith(f"{best('fuse', 'cpu').part('steps')['numbers']['eight_gain']:.3g}")
+    (about_gpus,) = [row for row in ledger.verdict_table("reach_the_roof") if row["id"] == "B10"]
+    assert about_gpus["recorded"] == "not measured"
+    assert [one.device for one in ledger.recorded_studies("reach_the_roof")] == ["cpu"]

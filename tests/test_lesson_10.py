@@ -63,7 +63,7 @@ def check_counts(m) -> None:
     said = str(m.instructions(both(made.counts(), made.counts("cuda", times=1.1)), tails))
     assert "108 instructions for an element" in said and "118 instructions" in said and said.index(HERE) < said.index(THERE)
     alike = str(m.instructions(both(made.counts(), made.counts("cuda")), tails))
-    assert f"{HERE}; the same in the recording, {THERE}" in alike and alike.count("108 instructions for an element") == 1
+    assert f"({HERE}; the same: {THERE})." in alike and alike.count("108 instructions for an element") == 1
     issue, memory = 107.5 * ELEMENTS / 32e12 * 1e9, 6 * ELEMENTS / gbps
     assert f"at least {m.format_time(issue)}, to move its bytes {m.format_time(memory)}: issue is the longer floor" in said
     assert "memory is the longer floor" in str(m.instructions(both(made.counts(times=0.3)), tails))
@@ -153,6 +153,8 @@ def check_back(m) -> None:
     assert "takes 188 µs, 99 % of the plain add's speed, and 3.1 times as fast" in said
     assert "halves of 16 bits: no difference seen" in str(m.ladder(both(None, made.tails(eight_halves=200e3))))
     assert len(m.back_views(both(None, made.tails()), both(None))[0].table.rows) == len(m.RUNGS)
+    few = m.back_views(both(None, made.tails()), both(None), until=m.AFTER)[0].table.rows
+    assert few[-1]["name"] == m.TITLES[m.AFTER] and few[0]["name"] == "the first try"
     table = m.cut_tables(both(None, made.cuts()))[0]
     assert [row["lane"] for row in table.rows] == [4, 8] and table.rows[0]["ahead8"].startswith("187 µs")
     assert "4 elements a lane, 8 rows loaded ahead" in str(m.cut(both(None, made.cuts())))

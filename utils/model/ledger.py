@@ -185,9 +185,18 @@ def verdict_table(
 
 
 def _study_of(metric: Mapping[str, Any], study: Study | None) -> Study | None:
-    """The recorded study that a claim is shown of: the given one where it is of the metric's device, else the best."""
+    """The recorded study that a claim is shown of: the given one where it is of the metric's device, else the best; a CPU's
+    where the metric names no device and no GPU has been recorded."""
     device = metric.get("device", "cuda")
-    return study if study is not None and study.device == device else studies.best(metric["study"], device)
+    if study is not None and study.device == device:
+        return study
+    return studies.best(metric["study"], device) or (None if "device" in metric else studies.best(metric["study"], "cpu"))
+
+
+def recorded_studies(lesson: str) -> list[Study]:
+    """The recorded studies that the table of this lesson's verdicts shows numbers of, each once."""
+    shown = [_study_of(claim.metric, None) for claim in claims(lesson) if "study" in (claim.metric or {})]
+    return list({one.label(): one for one in shown if one is not None}.values())
 
 
 def _cited(claim: Claim) -> str:

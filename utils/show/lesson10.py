@@ -178,7 +178,7 @@ def instructions(counts: Both, tails: Both) -> Sentence:
 
     here, there = counts.here, counts.there
     if here.value is not None and there.value is not None and say(here.value) == say(there.value):
-        parts = [f"{say(here.value)} ({here.label}; the same in the recording, {there.label})"]
+        parts = [f"{say(here.value)} ({here.label}; the same: {there.label})."]
     else:
         parts = [told(counts, "instructions of the first try", say, "by a recording").measured()]
     known, label = rates(tails)
@@ -275,9 +275,9 @@ def apart_views(tails: Both, counts: Both) -> list[Picture | Table]:
     return _views(tails, counts, tuple(ABLATIONS), "The first try, taken apart")
 
 
-def back_views(tails: Both, counts: Both) -> list[Picture | Table]:
-    """Every rung beside the floors of its bytes and of its instructions; where no time is known, the floors alone."""
-    return _views(tails, counts, RUNGS, "Back to the roof, one change at a time")
+def back_views(tails: Both, counts: Both, until: str = RUNGS[-1]) -> list[Picture | Table]:
+    """Every rung up to `until` beside the floors of its bytes and of its instructions; without a time the floors alone."""
+    return _views(tails, counts, RUNGS[: RUNGS.index(until) + 1], "Back to the roof, one change at a time")
 
 
 def _views(tails: Both, counts: Both, names: tuple[str, ...], title: str) -> list[Picture | Table]:

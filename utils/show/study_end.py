@@ -35,5 +35,7 @@ def verdicts(study: str, device: str, found: Mapping[str, Both]) -> Table:
     live = {name: one.here.value for name, one in found.items() if one.here.live and one.here.value is not None}
     yours = studies.live(study, device, machine.fingerprint(), live) if live else None
     rows = ledger.verdict_table(study, yours=yours)
-    best = studies.best(study, "cuda")
-    return Table(rows, COLUMNS, "Claims and verdicts", [best.label() if best else f"Recorded: {NOT_YET['cuda']}"])
+    notes = [one.label() for one in ledger.recorded_studies(study)]
+    if studies.best(study, "cuda") is None:
+        notes.append(f"Recorded: {NOT_YET['cuda']}")
+    return Table(rows, COLUMNS, "Claims and verdicts", notes)

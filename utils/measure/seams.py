@@ -567,3 +567,59 @@ def generated_code(compiled, *arguments) -> list[str]:
     from torch._inductor.utils import run_and_get_code
 
     return list(run_and_get_code(compiled, *arguments)[1])
+
+
+# ------------------------------------------------------------------ memory_plan: the CUDA allocator's own history
+# torch.cuda.memory._record_memory_history (with `context`) and ._snapshot: torch 2.1 to 2.13 at least. Probe:
+# `has_memory_history()`. Fallback: the profiler's memory events, whose sizes the allocator has rounded up; the trace says so.
+
+
+def has_memory_history() -> bool:
+    """Whether this torch still keeps a history of what its CUDA allocator gave and took back (the names, not a device)."""
+    import torch
+
+    names = ("_record_memory_history", "_snapshot")
+    return all(callable(getattr(torch.cuda.memory, name, None)) for name in names)
+
+
+def memory_history(on: bool) -> None:
+    """Begin (with an empty history) or end the recording, without call stacks. RuntimeError where torch lost it."""
+    import torch
+
+    if not has_memory_history():
+        raise RuntimeError(f"torch {torch.__version__} no longer keeps a history of its CUDA allocator")
+    if on:
+        torch.cuda.memory._record_memory_history(enabled=None)
+        torch.cuda.memory._record_memory_history(enabled="all", context=None, max_entries=200_000)
+    else:
+        torch.cuda.memory._record_memory_history(enabled=None)
+
+
+def allocator_events(device: int = 0) -> list[dict]:
+    """What the recording holds of this device: dicts with "action" (alloc, free_requested, …), "addr" and "size" (requested)."""
+    import torch
+
+    return [dict(entry) for entry in torch.cuda.memory._snapshot()["device_traces"][device]]
+
+
+# ------------------------------------------------------------------ memory_plan: the memory that cuBLAS keeps
+# torch._C._cuda_clearCublasWorkspaces: torch 1.11 to 2.13 at least, in CUDA builds. Probe: `has_blas_workspaces()`. Fallback: False;
+# a workspace is then named by its size alone.
+
+
+def has_blas_workspaces() -> bool:
+    """Whether a CUDA build of torch can give cuBLAS's memory back; a CPU build has none to give."""
+    import torch
+
+    return torch.version.cuda is None or callable(getattr(torch._C, "_cuda_clearCublasWorkspaces", None))
+
+
+def clear_blas_workspaces() -> bool:
+    """Give back what cuBLAS keeps, if this torch can; whether it did."""
+    import torch
+
+    clear = getattr(torch._C, "_cuda_clearCublasWorkspaces", None)
+    if torch.version.cuda is None or not callable(clear):
+        return False
+    clear()
+    return True

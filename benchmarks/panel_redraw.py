@@ -21,6 +21,7 @@ from utils.show import (
     controls,
     cost_profiler,
     figures,
+    payback_explorer,
     price_seeds,
     progress,
     queue_explorer,
@@ -42,6 +43,7 @@ def panels() -> dict[str, controls.Panel]:
         "profiler": cost_profiler.profiler(price_seeds.seeds()),
         "waves": wave_explorer.explorer(),
         "worth": worth_explorer.explorer(speeds),
+        "payback": payback_explorer.explorer([payback_explorer.Cure("captured", 2e-3, 90e3, 5e3, "made up")]),
     }
 
 

@@ -19,6 +19,7 @@ KEYS, QUEUE, RIDGES = "notebooks/02_dispatcher.ipynb", "notebooks/04_launch.ipyn
 BATCHES = "notebooks/08_batch_and_scale.ipynb"
 CEILINGS = "notebooks/07_two_ceilings.ipynb"
 ROOF = "notebooks/10_reach_the_roof.ipynb"
+CAPTURED = "notebooks/11_capture.ipynb"
 WITH_FIGURE = {FIRST: 0, TRACE: 3}  # which of a lesson's predictions opens a figure
 LAB = "labs/lab01_stopwatch/lab01_stopwatch.ipynb"
 
@@ -303,6 +304,40 @@ def test_the_two_floors_sliders_redraw_one_figure(jupyterlab):
             area.locator(f"img[alt*='{words}']").wait_for(timeout=20_000)
             assert area.locator("img").count() == 1 and area.locator("table").count() == 1
         assert "The longer floor: bytes" in area.locator("img").first.get_attribute("alt")
+        opened.wait_done()
+        assert opened.problems() == []
+
+
+def test_the_controls_over_payback_redraw_one_figure(jupyterlab):
+    """Lesson 11's panel: a cure by a click, each slider by keyboard; its cures are made here, since measuring takes seconds."""
+    server, browser, root = jupyterlab
+    lesson = canonical.loads((root / CAPTURED).read_text(encoding="utf-8"))
+    lesson.cells = [cell for cell in lesson.cells if cell.id in ("setup", "imports", "payback")]
+    assert len(lesson.cells) == 3
+    lesson.cells[-1].source = (
+        "from utils.show import payback_explorer\n"
+        'cure = payback_explorer.Cure("captured, here", 0.002, 90e3, 5e3, "live")\n'
+        "panel = payback_explorer.explorer([cure])\npanel"
+    )
+    name = "notebooks/payback.ipynb"
+    (root / name).write_text(canonical.dumps(lesson), encoding="utf-8")
+    with server.open(browser, name) as opened:
+        opened.run_all()
+        area = opened.page.locator(f"{opened.CODE} .jp-Cell-outputArea").filter(has=opened.page.get_by_role("slider")).first
+        area.locator("img[alt*='It has paid after 33,000 steps']").wait_for(timeout=20_000)
+        handles = area.get_by_role("slider")
+        assert handles.count() == 3
+        handles.first.scroll_into_view_if_needed()
+        area.locator("input[type=radio]").nth(1).click()
+        area.locator("img[alt*='captured, here, paid for 1 shape; copies a step, in µs: 0. It has paid after 24 steps']").wait_for(
+            timeout=20_000
+        )
+        moves = ((0, "End", "paid for 64 shapes"), (1, "End", "It never pays"), (2, "Home", "1 step takes"))
+        for at, key, words in moves:
+            handles.nth(at).focus()
+            opened.page.keyboard.press(key)
+            area.locator(f"img[alt*='{words}']").wait_for(timeout=20_000)
+            assert area.locator("img").count() == 1 and area.locator("table").count() == 1
         opened.wait_done()
         assert opened.problems() == []
 

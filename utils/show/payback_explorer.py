@@ -19,7 +19,7 @@ from utils.show.tables import Table, significant
 
 WIDTH, LEFT, RIGHT, TOP, PLOT = 760, 76, 176, 56, 220
 MOST = 9  # steps are drawn from 1 to 10 to the power of this
-LINES = {"before": ("as it is", theme.VERMILION, "7 4"), "after": ("with the cure", theme.BLUE, "")}
+LINES = {"before": ("without it", theme.VERMILION, "7 4"), "after": ("with the cure", theme.BLUE, "")}
 
 
 @dataclass(frozen=True)
@@ -57,17 +57,17 @@ def words(cure: Cure, shapes: int, copies_us: float, power: float) -> str:
         if found is None
         else f"It has paid after {_count(found)} steps."
     )
-    ahead = "as it is" if spent[0] < spent[1] else "the cure"
+    less = "without it" if spent[0] < spent[1] else "with it"
     return (
-        f"{head} In µs: a step {significant(1e-3 * cure.before_ns)} as it is, {significant(1e-3 * after)} with the cure. "
-        f"{_count(count)} steps take {_seconds(spent[0])} as it is and {_seconds(spent[1])} with the cure: {ahead} is ahead."
+        f"{head} In µs: a step {significant(1e-3 * cure.before_ns)} without it, {significant(1e-3 * after)} with it. "
+        f"{_count(count)} step{'s take' if count > 1 else ' takes'} {_seconds(spent[0])} without it and {_seconds(spent[1])} with it: less {less}."
     )
 
 
 def figure(cure: Cure, shapes: int, copies_us: float, power: float) -> Picture:
     """Seconds against steps, both logarithmic: a line for each way, marks where they cross and where the reader stands."""
     after = cure.after_ns + 1e3 * copies_us
-    title = f"{cure.name}, paid for {shapes} shape{'s' if shapes > 1 else ''}, {copies_us:g} in µs of copies a step"
+    title = f"{cure.name}, paid for {shapes} shape{'s' if shapes > 1 else ''}; copies a step, in µs: {copies_us:g}"
     counts = sorted({*(10**k for k in range(MOST + 1)), round(10.0**power)})
     rows = [
         {
@@ -118,7 +118,7 @@ def _svg(cure: Cure, shapes: int, copies_us: float, power: float, title: str) ->
     ]
     for value in _decades(low, high)[:: 2 if high / low > 1e7 else 1]:
         parts.append(f'<path d="M{LEFT} {y(value):.1f}H{right}" stroke="{theme.GRID}" stroke-width="0.7"/>')
-        parts.append(_text(LEFT - 6, y(value) + 4, f"{value:,g}", anchor="end", colour=theme.MUTED))
+        parts.append(_text(LEFT - 6, y(value) + 4, _plain(value), anchor="end", colour=theme.MUTED))
     for k in range(0, MOST + 1):
         parts.append(_text(x(10**k), bottom + 15, _power(k), anchor="middle", colour=theme.MUTED))
     parts.append(_text((LEFT + right) / 2, bottom + 32, "steps", anchor="middle", colour=theme.MUTED))
@@ -145,6 +145,10 @@ def _svg(cure: Cure, shapes: int, copies_us: float, power: float, title: str) ->
     side = "end" if at > (LEFT + right) / 2 else "start"
     parts.append(_text(at + (-5 if side == "end" else 5), bottom - 6, "you", anchor=side, colour=theme.MUTED))
     return "".join(parts) + "</svg>"
+
+
+def _plain(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1 else f"{value:.9f}".rstrip("0")
 
 
 def _power(k: int) -> str:

@@ -623,3 +623,92 @@ def clear_blas_workspaces() -> bool:
         return False
     clear()
     return True
+
+
+# ------------------------------------------------------------------ capture: the overload of an op that writes where it is told
+# OpOverload._schema with its arguments (`name`, `type`, `is_out`, `alias_info`) and OpOverloadPacket.overloads(): torch 1.12 to 2.13
+# at least. Probe: `has_out_overloads()`. Fallback: None; a recorded call is then replayed into a result of its own and copied.
+
+
+def has_out_overloads() -> bool:
+    """Whether the overloads of an op still tell which of them takes its output."""
+    import torch
+
+    found = out_overload(torch.ops.aten.add.Tensor)
+    return found is not None and found[1] == ("out",)
+
+
+def overload_named(name: str):
+    """The overload behind a name as `watching_calls` gives it: "aten::add.Tensor"."""
+    import torch
+
+    space, _, rest = name.partition("::")
+    packet, _, overload = rest.partition(".")
+    return getattr(getattr(getattr(torch.ops, space), packet), overload or "default")
+
+
+def out_overload(overload):
+    """(the sibling of `overload` that takes the same arguments and its outputs, the names of these), or None without one."""
+    schema = getattr(overload, "_schema", None)
+    packet = getattr(overload, "overloadpacket", None)
+    if schema is None or packet is None:
+        return None
+    wanted = [(a.name, str(a.type)) for a in schema.arguments]
+    for name in packet.overloads():
+        other = getattr(packet, name)
+        outs = tuple(a.name for a in other._schema.arguments if getattr(a, "is_out", False))
+        if outs and [(a.name, str(a.type)) for a in other._schema.arguments if a.name not in outs] == wanted:
+            return other, outs
+    return None
+
+
+def written_arguments(overload) -> tuple[str, ...]:
+    """The names of the arguments that this overload writes to; () where torch does not tell, or where it writes to none."""
+    schema = getattr(overload, "_schema", None)
+    written = (a for a in getattr(schema, "arguments", ()) if a.alias_info is not None and a.alias_info.is_write)
+    return tuple(a.name for a in written)
+
+
+def argument_names(overload) -> tuple[str, ...]:
+    """The names of an overload's arguments, in order; () where torch does not tell."""
+    return tuple(a.name for a in getattr(getattr(overload, "_schema", None), "arguments", ()))
+
+
+# ------------------------------------------------------------------ capture: how many nodes a CUDA graph has
+# torch.cuda.CUDAGraph(keep_graph=True), its instantiate() and raw_cuda_graph(): torch 2.8 to 2.13 at least; cuGraphGetNodes of the
+# driver. Probe: `has_kept_graphs()`. Fallback: a graph without them, and None for the number of its nodes.
+
+
+def has_kept_graphs() -> bool:
+    """Whether this torch can keep the graph that it captured (its names, not a device)."""
+    import torch
+
+    return callable(getattr(torch.cuda.CUDAGraph, "raw_cuda_graph", None))
+
+
+def cuda_graph():
+    """A torch.cuda.CUDAGraph, one that keeps its graph where torch can."""
+    import torch
+
+    if has_kept_graphs():
+        try:
+            return torch.cuda.CUDAGraph(keep_graph=True)
+        except TypeError:
+            pass
+    return torch.cuda.CUDAGraph()
+
+
+def cuda_graph_nodes(graph) -> int | None:
+    """The nodes of a captured graph by the driver, or None where torch or the driver does not tell. Instantiates it."""
+    import ctypes
+
+    if not has_kept_graphs():
+        return None
+    try:
+        graph.instantiate()
+        count = ctypes.c_size_t(0)
+        driver = ctypes.CDLL("libcuda.so.1")
+        failed = driver.cuGraphGetNodes(ctypes.c_void_p(graph.raw_cuda_graph()), None, ctypes.byref(count))
+    except (OSError, RuntimeError, AttributeError, TypeError):
+        return None
+    return None if failed else count.value

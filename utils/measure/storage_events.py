@@ -18,27 +18,35 @@ Event = tuple[str, int, int, int, str]  # what ("input" | "make" | "drop"), tens
 
 @dataclass
 class Recorder:
-    """`events` so far. An input is told where an op meets it first: it was there before. Storage 0 is that of no bytes."""
+    """`events` so far. An input is told where an op meets it first: it was there before. Storage 0 is that of no bytes.
+
+    `lives` says the same of storages, by torch's own references to them: [bytes, first event, event of its end or -1]; one for
+    each tensor of no bytes.
+    """
 
     events: list[Event] = field(default_factory=list)
+    lives: list[list[int]] = field(default_factory=list)
     _numbers: dict[int, int] = field(default_factory=dict)  # address → number
     _held: dict[int, list[tuple[int, Any, int]]] = field(default_factory=dict)  # storage → (tensor, weak reference, bytes)
-    _alive: dict[int, Any] = field(default_factory=dict)  # storage → weak reference to it
-    _empty: list[tuple[int, Any]] = field(default_factory=list)
+    _alive: dict[int, tuple[Any, int]] = field(default_factory=dict)  # storage → weak reference to it, its place in lives
+    _empty: list[tuple[int, Any, int]] = field(default_factory=list)
     _tensors: int = 0
 
     def sweep(self) -> None:
         """Tell what has died since the last look."""
         for number in list(self._held):
-            handles, gone = self._held[number], self._alive[number].expired()
+            handles, gone = self._held[number], self._alive[number][0].expired()
             stay = [] if gone else [h for h in handles if h[1]() is not None] or handles[-1:]
             kept = {tensor for tensor, _, _ in stay}
             self.events += [("drop", tensor, number, nbytes, "") for tensor, _, nbytes in handles if tensor not in kept]
             self._held[number] = stay
             if gone:
-                del self._held[number], self._alive[number]
-        self.events += [("drop", tensor, 0, 0, "") for tensor, ref in self._empty if ref() is None]
-        self._empty = [(tensor, ref) for tensor, ref in self._empty if ref() is not None]
+                self.lives[self._alive.pop(number)[1]][2] = len(self.events) - 1
+                del self._held[number]
+        for one in [one for one in self._empty if one[1]() is None]:
+            self._empty.remove(one)
+            self.lives[one[2]][2] = len(self.events)
+            self.events.append(("drop", one[0], 0, 0, ""))
 
     def meet(self, tensors: list) -> None:
         """Arguments of an op: one on a storage that is not known was there before."""
@@ -62,16 +70,19 @@ class Recorder:
         if any(there() is tensor for _, there, _ in known):
             return  # an op in place gives back the very tensor
         self._tensors += 1
+        if not known:
+            self.lives.append([nbytes, 0 if what == "input" else len(self.events), -1])
         self.events.append((what, self._tensors, number, nbytes, op))
         if not nbytes:
-            self._empty.append((self._tensors, ref))
+            self._empty.append((self._tensors, ref, len(self.lives) - 1))
             return
         self._held.setdefault(number, []).append((self._tensors, ref, nbytes))
-        self._alive.setdefault(number, StorageWeakRef(storage))
+        if not known:
+            self._alive[number] = StorageWeakRef(storage), len(self.lives) - 1
 
 
-def storage_events(program: Callable[[], Any]) -> list[Event]:
-    """The events of one run of `program`; what it returns is alive at the end. RuntimeError where torch has lost the mode."""
+def watched(program: Callable[[], Any]) -> Recorder:
+    """One run of `program`; what it returns is alive at the end. RuntimeError where torch has lost the mode."""
     from utils.measure.seams import tensors_in, watching_calls
 
     recorder = Recorder()
@@ -87,7 +98,7 @@ def storage_events(program: Callable[[], Any]) -> list[Event]:
         kept = program()
     recorder.sweep()
     del kept
-    return recorder.events
+    return recorder
 
 
 # ------------------------------------------------------------------------------------------------ the programs of lab 9
@@ -145,13 +156,14 @@ def programs() -> dict[str, tuple[str, Callable[[], Any]]]:
 
 
 def recorded() -> dict:
-    """All programs run once each to warm up and once watched: {"made", "torch", "traces": {name: {"what", "events"}}}."""
+    """All programs run once to warm up and once watched: {"made", "torch", "traces": {name: {"what", "events", "lives"}}}."""
     import torch
 
     traces = {}
     for name, (what, program) in programs().items():
         program()
-        traces[name] = {"what": what, "events": [list(event) for event in storage_events(program)]}
+        seen = watched(program)
+        traces[name] = {"what": what, "events": [list(event) for event in seen.events], "lives": seen.lives}
     return {
         "made": "python -m utils.measure.storage_events: one run each on a CPU, watched by a TorchDispatchMode",
         "torch": torch.__version__,

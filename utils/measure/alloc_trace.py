@@ -8,19 +8,24 @@ allocator is in neither.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from utils.measure import seams
 from utils.measure.device_clock import MeasurementError
+from utils.model import memory_plan
+from utils.model.memory_plan import Buffer
 
 # Ops that only make room for another one: the block is named by who asked for it.
 MAKES_ROOM = ("empty", "empty_like", "empty_strided", "new_empty", "to", "_to_copy", "copy_", "clone", "resize_", "zeros_like")
 ENGINE = "autograd::engine::evaluate_function: "
+COMPILED = {"CompiledFunctionBackward": "compiled, backward", "CompiledFxGraph": "compiled code"}  # by their marks
 DEVICE_TYPE = {"cpu": 0, "cuda": 1}  # as the profiler's trace numbers them
 TAKEN, GIVEN_BACK = ("alloc",), ("free_requested",)  # what the CUDA allocator calls them
 
@@ -60,25 +65,16 @@ class Trace:
     @property
     def peak(self) -> int:
         """The most bytes that were taken at one moment."""
-        return max((n for _, n in self.curve()), default=0)
+        return memory_plan.peak(self.buffers(), align=1)
 
     @property
     def kept(self) -> int:
         """Bytes that were still taken at the end."""
         return sum(block.size for block in self.blocks if block.kept)
 
-    def curve(self) -> list[tuple[int, int]]:
-        """(moment, bytes taken from it on), of each moment at which that changed."""
-        change: dict[int, int] = {}
-        for block in self.blocks:
-            change[block.start] = change.get(block.start, 0) + block.size
-            if block.freed:
-                change[block.end] = change.get(block.end, 0) - block.size
-        out, now = [], 0
-        for moment in sorted(change):
-            now += change[moment]
-            out.append((moment, now))
-        return out
+    def buffers(self) -> list[Buffer]:
+        """The blocks for a planner, each named by its number in the trace."""
+        return [Buffer(n, block.size, block.start, block.end) for n, block in enumerate(self.blocks)]
 
     def at_least(self, size: int) -> Trace:
         """Without the blocks under `size` bytes (an op's scalars); the moments stay as they were."""
@@ -98,9 +94,10 @@ def trace(f: Callable[[], object], device: str = "cpu") -> Trace:
     Run it once before: a first call takes memory that later ones find (a library's workspace, compiled code). The first trace of a
     process takes up to 3 s, later ones milliseconds. MeasurementError where the profiler does not show allocations.
     """
-    events, source = _profiled(f, device), "torch's profiler"
+    with _no_collection():
+        events, source = _profiled(f, device), "torch's profiler"
+        own = _history(f) if device == "cuda" else None
     if device == "cuda":
-        own = _history(f)
         if own is None:
             source = "torch's profiler; the allocator has rounded the sizes up"
         else:
@@ -134,6 +131,19 @@ def from_events(events: Iterable[Mapping], source: str) -> Trace:
 
 
 # ------------------------------------------------------------------------------------------------ the profiler's events
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Python's collector frees nothing inside: what it found would look as if `f` had given it back."""
+    was = gc.isenabled()
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
 
 
 def quiet_profiler() -> None:
@@ -176,6 +186,10 @@ def memory_events(found: Iterable[Mapping], device_type: int) -> list[dict]:
 
 def _name(around: list[tuple]) -> str:
     """"dropout: mul" for a multiplication inside dropout; the op alone where it is the only one."""
+    whole = " ".join(name for _, _, name in around)
+    for mark, words in COMPILED.items():
+        if mark in whole:
+            return words
     names = [name.removeprefix(ENGINE).removeprefix("aten::").removeprefix("torch::autograd::") for _, _, name in around]
     while len(names) > 1 and names[-1] in MAKES_ROOM:
         names.pop()

@@ -17,7 +17,7 @@ from utils.measure.op_record import Call
 from utils.measure.probe import Probe, ProbeError, Unit, build_probe
 
 UNITS = tuple(Unit(name) for name in ("replay_boxed", "replay_baked", "replay_typed", "replay_list"))
-TYPED = ("at::add", "at::add_out", "at::cpu::add_out")  # the order of `Way` in csrc/replay_typed.cpp
+TYPED = ("at::add_out", "at::cpu::add_out")  # the order of `Way` in csrc/replay_typed.cpp
 BAKED, BOXED = "baked", "boxed"
 _POINTER, _OBJECT, _INT = ctypes.c_void_p, ctypes.py_object, ctypes.c_int
 _FUNCTIONS = {

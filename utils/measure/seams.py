@@ -712,3 +712,46 @@ def cuda_graph_nodes(graph) -> int | None:
     except (OSError, RuntimeError, AttributeError, TypeError):
         return None
     return None if failed else count.value
+
+
+# ------------------------------------------------------------------ capture: code that was compiled ahead of time, and empty caches
+# torch._inductor.aoti_compile_and_package and aoti_load_package (in torch's own manual): torch 2.6 to 2.13 at least.
+# torch._inductor.utils.fresh_cache: torch 2.8 to 2.13 at least, fresh_inductor_cache before it. Probe: `has_aot_inductor()`.
+# Fallback: none for either; RuntimeError says which name is gone.
+
+
+def has_aot_inductor() -> bool:
+    """Whether this torch can compile an exported program ahead of time, and compile as if nothing had been compiled before."""
+    try:
+        import torch._inductor as inductor
+    except Exception:  # importing the compiler may fail in many ways, and none of them is ours
+        return False
+    return callable(getattr(inductor, "aoti_compile_and_package", None)) and _fresh_cache() is not None
+
+
+def _fresh_cache():
+    from torch._inductor import utils
+
+    return getattr(utils, "fresh_cache", None) or getattr(utils, "fresh_inductor_cache", None)
+
+
+def compiled_ahead(exported, path: str):
+    """The exported program compiled into the package `path` and loaded: called with the program's inputs."""
+    import torch
+
+    if not has_aot_inductor():
+        raise RuntimeError(f"torch {torch.__version__} lacks torch._inductor.aoti_compile_and_package: nothing is compiled ahead")
+    return torch._inductor.aoti_load_package(torch._inductor.aoti_compile_and_package(exported, package_path=path))
+
+
+def nothing_cached():
+    """A context manager; inside, torch.compile finds nothing that was compiled before, in memory or on disk."""
+    import torch
+
+    try:
+        fresh = _fresh_cache()
+    except ImportError:
+        fresh = None
+    if fresh is None:
+        raise RuntimeError(f"torch {torch.__version__} lacks torch._inductor.utils.fresh_cache: its caches cannot be left out")
+    return fresh()

@@ -13,15 +13,15 @@ NODES = (1, 10, 100, 1000, 5000)
 # ns an op of one hundred adds of one element, by way: (title, who walks, ns)
 WAYS = {
     "eager": ("eager", "Python", 1000.0),
-    "out": ("out=, in Python", "Python", 950.0),
-    "list": ("a list of calls", "Python", 900.0),
-    "ops_list": ("a list of torch.ops", "Python", 1800.0),
-    "fx": ("an fx graph", "Python", 3000.0),
-    "boxed": ("boxed calls", "C++", 560.0),
-    "add": ("at::add", "C++", 600.0),
-    "add_out": ("at::add_out", "C++", 490.0),
-    "cpu_add_out": ("at::cpu::add_out", "C++", 340.0),
-    "baked": ("baked kernels", "C++", 40.0),
+    "out": ("a program with out=", "Python", 890.0),
+    "list": ("a list of torch.add(out=)", "Python", 900.0),
+    "ops_list": ("a list of torch.ops calls", "Python", 1800.0),
+    "fx_python": ("an fx graph, traced", "Python", 1100.0),
+    "fx": ("an fx graph of aten ops", "Python", 3000.0),
+    "boxed": ("C++ list, boxed calls", "C++", 560.0),
+    "add_out": ("C++ list, at::add_out", "C++", 490.0),
+    "cpu_add_out": ("C++ list, at::cpu::add_out", "C++", 340.0),
+    "baked": ("C++ list, baked kernels", "C++", 40.0),
     "compiled": ("torch.compile", "compiler", 800.0),
 }
 BLOCKS = {
@@ -54,20 +54,20 @@ def nodes(device: str = "cpu", *, fixed: float = 300.0, node: float = 50.0, eage
 
 def ways(device: str = "cpu", *, without: tuple[str, ...] = (), wrong: float = 0.0, error: float = 0.01, **ns: float) -> dict:
     """Every way to run the adds; `ns` replaces some of one hundred adds of one element, `without` takes ways away."""
-    rows, numbers = [], {"wrong": wrong, "aa_error": error}
+    rows, numbers = [], {"wrong": wrong, "worst_aa": error}
     for ops, elements, times in ((10, 1, 1.2), (100, 1, 1.0), (100, 4096, 1.6)):
         for key, (title, kind, usual) in WAYS.items():
             if key in without:
                 continue
             price, eager = (times * ns.get(name, WAYS[name][2]) for name in (key, "eager"))
-            gain = eager / price
-            rows.append({"ops": ops, "elements": elements, "key": key, "way": title, "kind": kind, "ns_an_op": price,
-                         "gain": gain, "wrong": wrong})  # fmt: skip
-            if key != "eager":
-                numbers[f"{key}_{ops}x{elements}"] = gain
-    fixed = {"static": True, "stale": True, "overwritten": True}
-    rules = {key: dict(fixed) for key in ("list", "baked") if key not in without} | {"fx": dict.fromkeys(fixed, False)}
-    return {"device": device, "rows": rows, "rules": rules, "numbers": numbers, "notes": ["made up: no compiler for some"]}
+            rows.append({"ops": ops, "elements": elements, "key": key, "way": title, "kind": kind, "ns": ops * price,
+                         "ns_an_op": price, "gain": eager / price, "seen": key != "eager", "wrong": ""})  # fmt: skip
+            numbers[f"{key}_{ops}x{elements}"] = eager / price
+    fixed = {"stale": True, "overwritten": True, "static": True}
+    rules = {WAYS[key][0]: dict(fixed) for key in ("list", "baked") if key not in without}
+    rules[WAYS["fx"][0]] = dict.fromkeys(fixed, False)
+    missing = {WAYS[key][0]: "no C++ compiler was found" for key in without}
+    return {"device": device, "rows": rows, "rules": rules, "missing": missing, "numbers": numbers, "notes": ["one thread"]}
 
 
 def block(device: str = "cpu", *, small: Mapping[str, float] | None = None, wide: Mapping[str, float] | None = None,

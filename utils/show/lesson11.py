@@ -97,8 +97,8 @@ HALF = 1.8
 SIZES = {"small": "a small block", "wide": "a wide block"}
 # From one way to the next a layer is left out: (key of TAX_ANSWERS, the way with it, the way without, its words).
 LAYERS = (
-    ("python", "eager", "add", "Python"),
-    ("result", "add", "add_out", "making results"),
+    ("result", "eager", "out", "making results"),
+    ("python", "out", "add_out", "Python"),
     ("dispatcher", "add_out", "cpu_add_out", "the dispatcher"),
     ("setup", "cpu_add_out", "baked", "each op's set-up"),
 )
@@ -308,10 +308,10 @@ def tax(part: Both) -> tuple[str | None, Sentence]:
     def say(value: Mapping) -> str:
         by = taken(value)
         if by is None:
-            missing = "; ".join(value["notes"])
+            missing = "; ".join(dict.fromkeys(value["missing"].values()))
             return f"Not measured: the ways in C++ did not run ({missing})."
         found, eager = _ways(value), _ways(value)["eager"]["ns_an_op"]
-        error = value["numbers"].get("aa_error", 0.0) * eager
+        error = value["numbers"]["worst_aa"] * eager
         words = []
         for key, _, _, name in LAYERS:
             price = f"{format_ns(by[key])}, {per_cent(by[key] / eager)}" if by[key] > error else "no difference seen"
@@ -354,10 +354,8 @@ def rules(part: Both) -> Table | Sentence:
     value = part.first.value
     if value is None:
         return Sentence(not_measured(part.here, "the rules of the stand-ins"))
-    names = {row["key"]: row["way"] for row in value["rows"]}
     rows = [
-        {"way": names.get(key, key)} | {rule: "yes" if holds else "no" for rule, holds in found.items()}
-        for key, found in value["rules"].items()
+        {"way": way} | {rule: "yes" if holds else "no" for rule, holds in found.items()} for way, found in value["rules"].items()
     ]
     columns = {"way": "way", "static": "reads fixed addresses", "stale": "stale until copy_", "overwritten": "output overwritten"}
     return Table(rows, columns, "The three rules, tried", [part.first.label])

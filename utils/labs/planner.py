@@ -232,9 +232,6 @@ def sketch(buffers: Sequence[Buffer], offsets: dict, align: int = 64, width: int
     top = max(offsets[b.id] + memory_plan.aligned(b.size, align) for b in sized)
     columns = [last * (2 * c + 1) / (2 * width) for c in range(width)]
     rows = [top * (2 * r + 1) / (2 * height) for r in range(height)]
-        [last * (2 * c + 1) / (2 * width) for c in range(width)],
-        [top * (2 * r + 1) / (2 * height) for r in range(height)],
-    )
     grid = [["."] * width for _ in rows]
     for n, b in enumerate(sized):
         for r, byte in enumerate(rows):

@@ -1,9 +1,9 @@
-"""What one request to an allocator costs: from memory that it kept (a hit) and from the system (a miss); and how many a step makes.
+"""What one request to an allocator costs: from memory that it kept (a hit) and from the system (a miss); and how many a step
+makes.
 
-A CPU's tensors come from glibc's malloc: small blocks from what it kept, large ones mapped anew, page by page on first touch. CUDA's
-come from torch's caching allocator, and cudaMalloc where the cache has nothing that fits. The CPU's prices are taken in a process of
-their own, since what malloc has seen decides about them.
-"""
+A CPU's tensors come from glibc's malloc: small blocks from what it kept, large ones mapped anew, page by page on first touch.
+CUDA's come from torch's caching allocator, and cudaMalloc where the cache has nothing that fits. The CPU's prices are taken in
+a process of their own, since what malloc has seen decides about them."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ STEPS = 5
 def requests(device: str = "cpu", progress: Progress | None = None, *, quick: bool = False) -> dict:
     """Prices of a request by size and by where its memory comes from, and the first steps of the toy block:
 
-    "rows": [{"state", "bytes", "what" (the block is asked for, or written too), "ns", "faults" (pages, CPU) | "segments" (asked of
-    the driver, CUDA)}], "steps": [{"state", "step" (1, 2, …), "ms", "faults" | "segments", "requests" (None on a CPU: the trace of
-    the part "liveness" counts them)}], "numbers": "hit" (ns, small, kept), "miss" (ns, large, from the system; on a CPU what it costs
-    more than a kept one when written), "miss_over_hit", "first_faults" and "later_faults" (a step's; CUDA: segments), "step" (ns, a
-    later one), on a CPU also with "pinned_" before them, "per_page" (ns), "asked_large" (ns, large, mapped and unmapped without a
-    touch). About 3 s. MeasurementError without the
-    device, or on a CPU where malloc is not glibc's.
+    "rows": [{"state", "bytes", "what" (the block is asked for, or written too), "ns", "faults" (pages, CPU) | "segments"
+    (asked of the driver, CUDA)}], "steps": [{"state", "step" (1, 2, …), "ms", "faults" | "segments", "requests" (None on a
+    CPU: the trace of the part "liveness" counts them)}], "numbers": "hit" (ns, small, kept), "miss" (ns, large, from the
+    system; on a CPU what it costs more than a kept one when written), "miss_over_hit", "first_faults" and "later_faults" (a
+    step's; CUDA: segments), "step" (ns, a later one), on a CPU also with "pinned_" before them, "per_page" (ns), "asked_large"
+    (ns, large, mapped and unmapped without a touch). About 3 s. MeasurementError without the device, or on a CPU where malloc
+    is not glibc's.
     """
     need(device, "a request to the allocator")
     if device == "cuda":
@@ -105,7 +105,12 @@ def numbers(rows: list[dict], steps: list[dict]) -> dict[str, float]:
     if (PINNED, LARGE, WRITTEN) in by:
         kept = by[PINNED, LARGE, WRITTEN]
         miss = fresh["ns"] - kept["ns"]
-        out |= {"miss": miss, "miss_over_hit": miss / hit, "kept_faults": kept["faults"], "written_ratio": fresh["ns"] / kept["ns"]}
+        out |= {
+            "miss": miss,
+            "miss_over_hit": miss / hit,
+            "kept_faults": kept["faults"],
+            "written_ratio": fresh["ns"] / kept["ns"],
+        }
         if fresh["faults"]:
             out["per_page"] = miss / fresh["faults"]
     for name, state in (("", AS_IT_COMES), ("pinned_", PINNED)):

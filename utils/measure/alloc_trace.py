@@ -91,9 +91,8 @@ class Trace:
 def trace(f: Callable[[], object], device: str = "cpu") -> Trace:
     """Run `f` once and trace what it takes on this device; what it returns is held until the trace has ended.
 
-    Run it once before: a first call takes memory that later ones find (a library's workspace, compiled code). The first trace of a
-    process takes up to 3 s, later ones milliseconds. MeasurementError where the profiler does not show allocations.
-    """
+    Run it once before: a first call takes memory that later ones find (a library's workspace, compiled code). The first trace
+    of a process takes up to 3 s, later ones milliseconds. MeasurementError where the profiler does not show allocations."""
     with _no_collection():
         events, source = _profiled(f, device), "torch's profiler"
         own = _history(f) if device == "cuda" else None
@@ -185,7 +184,7 @@ def memory_events(found: Iterable[Mapping], device_type: int) -> list[dict]:
 
 
 def _name(around: list[tuple]) -> str:
-    """"dropout: mul" for a multiplication inside dropout; the op alone where it is the only one."""
+    """ "dropout: mul" for a multiplication inside dropout; the op alone where it is the only one."""
     whole = " ".join(name for _, _, name in around)
     for mark, words in COMPILED.items():
         if mark in whole:

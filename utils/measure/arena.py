@@ -106,7 +106,9 @@ def _tried(toy: Toy) -> dict[str, float]:
 
         want = drawn(lambda: spelled(toy))
         same, wrong = bool(torch.equal(want, drawn(inside))), not torch.equal(want, drawn(squeezed))
-        before, during = (len(trace(f, toy.device).at_least(SCALARS).blocks) for f in (lambda: spelled(toy), _and_one(inside, toy.device)))
+        before, during = (
+            len(trace(f, toy.device).at_least(SCALARS).blocks) for f in (lambda: spelled(toy), _and_one(inside, toy.device))
+        )
     return {"same": float(same), "overlapped": float(wrong), "requests_before": float(before), "requests_in_arena": during - 1.0}
 
 

@@ -1,8 +1,8 @@
 """Does planning move fewer bytes, or only need fewer? A chain of adds with three homes for its results, counted and raced.
 
-"apart": each result in a place of its own; "arena": two places that take turns, as a plan gives them; "eager": fresh results. What
-the ops read and write is counted from their shapes. What a cache then saves of it no count shows: the race over sizes does.
-"""
+"apart": each result in a place of its own; "arena": two places that take turns, as a plan gives them; "eager": fresh results.
+What the ops read and write is counted from their shapes. What a cache then saves of it no count shows: the race over sizes
+does."""
 
 from __future__ import annotations
 
@@ -20,15 +20,13 @@ SIZES = {
     "cpu": tuple(n * 1024 for n in (64, 256, 1024, 4096, 16_384)),
     "cuda": tuple(n * MIB for n in (1, 4, 8, 16, 64, 256)),
 }
-SIZES_QUICK = {"cpu": tuple(n * 1024 for n in (64, 1024, 4096, 16_384)), "cuda": tuple(n * MIB for n in (1, 8, 64, 256))}
+SIZES_QUICK = {"cpu": tuple(n * 1024 for n in (64, 4096, 16_384)), "cuda": tuple(n * MIB for n in (1, 8, 64, 256))}
 
 
 class Adds:
     """The chain on one size of activation: `ways` are its three homes, `placed` the bytes that each one's results lie in."""
 
     def __init__(self, device: str, nbytes: int):
-        import torch
-
         dtype = torch_dtype(usual_dtype(device))
         n = nbytes // dtype.itemsize
         self.x, self.y = filled(n, device, dtype), filled(n, device, dtype)
@@ -40,7 +38,6 @@ class Adds:
             EAGER: self._eager,
         }
         self.placed = {APART: apart.nbytes, ARENA: arena.nbytes, EAGER: None}
-        self._add = torch.add
 
     def _given(self, places: list) -> Callable:
         import torch
@@ -65,11 +62,12 @@ class Adds:
 def traffic(device: str = "cpu", progress: Progress | None = None, *, quick: bool = False) -> dict:
     """The chain by size and by home:
 
-    "rows": [{"activation" (bytes of one), "way", "ops", "moved" (bytes, by count), "placed" (bytes that its results lie in; None:
-    the allocator decides), "us", "over" (its time over the arena's), "seen" (that differs by more than the error of the race)}],
-    "caches" (bytes by level), "numbers": "moved_ratio" (apart over arena, bytes by count), "placed_ratio", "most" (time apart over in
-    the arena, at the size where it is largest), "most_at" (bytes), "largest" (the same at the largest size), "smallest", "wrong" (ways
-    whose result differs), "aa_error" (largest). About 6 s. MeasurementError without the device or the memory.
+    "rows": [{"activation" (bytes of one), "way", "ops", "moved" (bytes, by count), "placed" (bytes that its results lie in;
+    None: the allocator decides), "us", "over" (its time over the arena's), "seen" (that differs by more than the error of the
+    race)}], "caches" (bytes by level), "numbers": "moved_ratio" and "moved_eager" (apart and eager over arena, bytes by
+    count), "placed_ratio" (apart over arena), "most" (time apart over in the arena, at the size where it is largest),
+    "most_at" (bytes), "largest" (the same at the largest size), "smallest", "wrong" (ways whose result differs), "aa_error"
+    (largest). About 6 s. MeasurementError without the device or the memory.
     """
     need(device, "the chain's traffic")
     import torch
@@ -115,5 +113,6 @@ def traffic(device: str = "cpu", progress: Progress | None = None, *, quick: boo
         "wrong": float(wrong),
         "aa_error": max(errors),
     }
-    notes = [*notes, f"{ADDS} adds in a row, {usual_dtype(device)}; bytes by count, times by the {'device' if device == 'cuda' else 'host'}'s clock"]
+    clock = "the device's clock" if device == "cuda" else "the host's clock"
+    notes = [*notes, f"{ADDS} adds in a row, {usual_dtype(device)}; bytes by count, times by {clock}"]
     return {"device": device, "rows": rows, "caches": caches(device), "numbers": numbers, "notes": notes}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from utils.measure import seams
-from utils.measure.alloc_trace import Trace, trace
+from utils.measure.alloc_trace import trace
 from utils.measure.either_clock import Progress, filled, need, settled
 from utils.measure.gemm_peak import torch_dtype
 from utils.measure.live_storages import storages
@@ -65,11 +65,11 @@ def liveness(device: str = "cpu", progress: Progress | None = None, *, quick: bo
     """The buffers of the block in its three cases:
 
     "traces": {case: a `Trace` as plain data, an op's scalars left out}, "rows": [{"case", "buffers", "sum", "peak", "kept" (at
-    the end), "largest", "scalars" (how many blocks were left out), "counted_sum", "counted_peak" (by the second count), "requests"}]
-    (bytes), "workspaces": [{"what", "bytes"}] (CUDA), "numbers": "activation" (bytes), and by case ("forward", "keeping",
-    "training") "…_buffers", "…_sum", "…_peak", "…_kept" (in activations), "…_share" (peak over sum), "…_off" (bytes that the trace
-    and the second count differ by, of sum and peak the larger); "again_off" (bytes that a second trace differs by). About 4 s.
-    MeasurementError without the device.
+    the end), "largest", "scalars" (how many blocks were left out), "counted_sum", "counted_peak" (by the second count),
+    "requests"}] (bytes), "workspaces": [{"what", "bytes"}] (CUDA), "numbers": "activation" (bytes), and by case ("forward",
+    "keeping", "training") "…_buffers", "…_sum", "…_peak", "…_kept" (in activations), "…_share" (peak over sum), "…_off" (bytes
+    that the trace and the second count differ by, of sum and peak the larger); "again_off" (bytes that a second trace differs
+    by). About 4 s. MeasurementError without the device.
     """
     need(device, "the block's memory")
     with settled(device) as notes:

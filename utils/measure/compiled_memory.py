@@ -1,8 +1,7 @@
 """The memory of the toy block under torch.compile: the buffers that its code takes, traced, beside eager's and beside a plan.
 
-Three ways of one program: as it is written, compiled as torch does by itself, and compiled with its own planner of memory switched
-on (an option that is off unless asked for).
-"""
+Three ways of one program: as it is written, compiled as torch does by itself, and compiled with its own planner of memory
+switched on (an option that is off unless asked for)."""
 
 from __future__ import annotations
 
@@ -26,8 +25,8 @@ def compiled(device: str = "cpu", progress: Progress | None = None, *, quick: bo
     buffers)}] (bytes), "traces": {case: {way: Trace as plain data}}, "missing": {way: why}, "numbers": by case ("forward",
     "training") "…_peak" and "…_sum" (compiled over eager), "…_eager_share", "…_compiled_share" (peak over sum),
     "…_compiled_over_largest" (peak over the largest buffer), "…_pooled_peak" (over compiled), "…_compiled_buffers",
-    "…_eager_buffers", "…_planned" (best plan of eager's buffers over the compiled peak). 20 s of compiling at first, a second or two
-    when the code is on disk. MeasurementError without a compiler. quick leaves out training and the planner's switch.
+    "…_eager_buffers", "…_planned" (best plan of eager's buffers over the compiled peak). 20 s of compiling at first, a second
+    or two when the code is on disk. MeasurementError without a compiler. quick leaves out training and the planner's switch.
     """
     need(device, "the compiled block")
     import torch
@@ -58,7 +57,9 @@ def compiled(device: str = "cpu", progress: Progress | None = None, *, quick: bo
                 raise MeasurementError(f"torch.compile gave no code here: {missing[f'{case}: {COMPILED}']}")
             traces[case] = {way: one.to_dict() for way, one in found.items()}
             rows += [_row(case, way, one) for way, one in found.items()]
-            numbers |= _numbers("forward" if case == FORWARD else "training", {row["way"]: row for row in rows if row["case"] == case})
+            numbers |= _numbers(
+                "forward" if case == FORWARD else "training", {row["way"]: row for row in rows if row["case"] == case}
+            )
         notes = [*notes, f"{toy.dtype}, activation of {toy.activation >> 10:,} KiB"]
         torch.compiler.reset()
     return {

@@ -22,11 +22,11 @@ GAPS, LARGER, JOINED = "blocks that fit the gaps", "blocks twice as large", "the
 def fragmentation(device: str = "cpu", progress: Progress | None = None, *, quick: bool = False) -> dict:
     """The three requests, each after 64 blocks of which 32 were given back:
 
-    "rows": [{"what", "asked" (bytes), "free" (bytes in gaps before it), "grew" (bytes that the allocator took from the system for
-    it)}], "numbers": "gaps_grew", "larger_grew", "joined_grew" (over what was asked), "bound", "online", "offline" (bytes: the
-    most that lives, first fit in the order of time, the best offline plan, for the request that does not fit), "online_over",
-    "offline_over" (over the bound), "block". A second, on a CPU in a process of its own. MeasurementError without the device, or on
-    a CPU where malloc is not glibc's.
+    "rows": [{"what", "asked" (bytes), "free" (bytes in gaps before it), "grew" (bytes that the allocator took from the system
+    for it)}], "numbers": "gaps_grew", "larger_grew", "joined_grew" (over what was asked), "bound", "online", "offline" (bytes:
+    the most that lives, first fit in the order of time, the best offline plan, for the request that does not fit),
+    "online_over", "offline_over" (over the bound), "block". A second, on a CPU in a process of its own. MeasurementError
+    without the device, or on a CPU where malloc is not glibc's.
     """
     need(device, "fragmentation")
     if device == "cuda":
@@ -116,7 +116,11 @@ def _result(device: str, rows: list[dict]) -> dict:
         for short, what in (("gaps", GAPS), ("larger", LARGER), ("joined", JOINED))
     }
     numbers |= known | {"online_over": known["online"] / known["bound"], "offline_over": known["offline"] / known["bound"]}
-    how = "glibc's malloc, pinned; new memory by page faults" if device == "cpu" else "the caching allocator; new memory is what it reserved"
+    how = (
+        "glibc's malloc, pinned; new memory by page faults"
+        if device == "cpu"
+        else "the caching allocator; new memory is what it reserved"
+    )
     order = [by[what] for what in (GAPS, LARGER, JOINED)]
     return {"device": device, "rows": order, "numbers": numbers | {"block": float(BLOCK[device])}, "notes": [how]}
 

@@ -1,9 +1,8 @@
-"""One out-of-memory case, in a process of its own with a limit: a training step that stores everything fails, says why, and the same
-step with recomputing fits.
+"""One out-of-memory case, in a process of its own with a limit: a training step that stores everything fails, says why, and
+the same step with recomputing fits.
 
-On a CPU the limit is one on address space (RLIMIT_AS); on CUDA it is `torch.cuda.set_per_process_memory_fraction`. Neither touches
-any other process.
-"""
+On a CPU the limit is one on address space (RLIMIT_AS); on CUDA it is `torch.cuda.set_per_process_memory_fraction`. Neither
+touches any other process."""
 
 from __future__ import annotations
 
@@ -25,18 +24,21 @@ UNTOUCHED = 1024 * MIB  # asked for and not written
 def out_of_memory(device: str = "cpu", progress: Progress | None = None, *, quick: bool = False) -> dict:
     """What happens at the limit:
 
-    "rows": [{"way" ("store", "recompute"), "limit" (bytes above what the process had), "peak" (bytes traced without the limit),
-    "failed" (bool), "error" (its type), "said" (the first lines of its message), "asked" (bytes that the message names)}],
-    "numbers": "stored_failed", "recompute_failed", "after_failed" (1.0/0.0: a small step after the failure, in the same
-    process), "asked" (bytes), "limit" (bytes), "had" (bytes of the stored step's blocks when it failed, CPU: None); on a CPU
-    "untouched" (bytes asked for and not written) and "resident" (bytes of them that the process really got), "resident_written".
-    About 6 s, in a process of its own. MeasurementError without the device, or where no limit can be set.
+    "rows": [{"way" ("store", "recompute"), "limit" (bytes above what the process had), "peak" (bytes of tensors, counted
+    without the limit), "failed" (bool), "error" (its type), "said" (the first lines of its message), "asked" (bytes that the
+    message names)}], "numbers": "stored_failed", "recompute_failed", "after_failed" (1.0/0.0: a small step after the failure,
+    in the same process), "asked" (bytes), "limit" (bytes), "activation" (bytes); on a CPU "untouched" (bytes asked for and not
+    written) and "resident" (bytes of them that the process really got), "written" and "resident_written". About 3 s, in a
+    process of its own. MeasurementError without the device, or where no limit can be set.
     """
     need(device, "running out of memory")
     if device == "cpu" and not sys.platform.startswith("linux"):
         raise MeasurementError("a limit on address space is set by Linux's RLIMIT_AS, which this system does not have")
     return children.in_child(
-        "utils.measure.out_of_memory", (device,), progress or (lambda done, text: None), LIMIT_S if device == "cpu" else 4 * LIMIT_S
+        "utils.measure.out_of_memory",
+        (device,),
+        progress or (lambda done, text: None),
+        LIMIT_S if device == "cpu" else 4 * LIMIT_S,
     )
 
 
@@ -45,7 +47,7 @@ def measure(device: str, progress: Progress) -> dict:
     import torch
 
     from utils.measure import recompute
-    from utils.measure.alloc_trace import trace
+    from utils.measure.live_storages import storages
 
     torch.set_num_threads(1)
     if device == "cpu" and not malloc.give_back(above=KEPT):
@@ -60,8 +62,9 @@ def measure(device: str, progress: Progress) -> dict:
     tiny()
     peaks = {}
     for name in ("recompute", "store"):
-        steps[name]()
-        peaks[name] = trace(steps[name], device).peak
+        with storages() as seen:
+            steps[name]()
+        peaks[name] = seen.peak
     limit = int(peaks["recompute"] + BETWEEN * (peaks["store"] - peaks["recompute"]))
     numbers = _untouched() if device == "cpu" else {}
     progress(0.5, "with a limit between the two peaks")

@@ -1,8 +1,7 @@
 """The study "memory_plan": what a program's memory is made of, what a plan of it saves, and what not; its PARTS, one room each.
 
-Every part gives plain data with "device", "numbers" (by name; times in ns, sizes in bytes, the rest counts and ratios) and "notes",
-and raises MeasurementError, in words, where it cannot be measured.
-"""
+Every part gives plain data with "device", "numbers" (by name; times in ns, sizes in bytes, the rest counts and ratios) and
+"notes", and raises MeasurementError, in words, where it cannot be measured."""
 
 from __future__ import annotations
 

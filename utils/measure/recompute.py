@@ -1,7 +1,7 @@
 """Recompute against store: a stack of the toy block's layers whose backward finds what it needs, or makes it again.
 
-`torch.utils.checkpoint` around every k layers keeps their inputs alone. The peak is traced, the time raced, the gradients compared:
-dropout draws again what it drew, because the generator's state is kept too; without that the gradients are others.
+`torch.utils.checkpoint` around every k layers keeps their inputs alone. The peak is traced, the time raced, the gradients
+compared: dropout draws again what it drew, because the generator's state is kept too; without that the gradients are others.
 """
 
 from __future__ import annotations

@@ -603,8 +603,8 @@ def allocator_events(device: int = 0) -> list[dict]:
 
 
 # ------------------------------------------------------------------ memory_plan: the memory that cuBLAS keeps
-# torch._C._cuda_clearCublasWorkspaces: torch 1.11 to 2.13 at least, in CUDA builds. Probe: `has_blas_workspaces()`. Fallback: False;
-# a workspace is then named by its size alone.
+# torch._C._cuda_clearCublasWorkspaces: torch 1.11 to 2.13 at least, in CUDA builds. Probe: `has_blas_workspaces()`. Fallback:
+# False; a workspace is then named by its size alone.
 
 
 def has_blas_workspaces() -> bool:

@@ -1,8 +1,8 @@
 """Freed is not idle: the caching allocator hands a block out again while the kernel that reads it may not even have begun.
 
-On one stream that is right: whoever writes next stands behind the reader. On two streams it is right only if the allocator was told
-(`record_stream`), or if one stream waits for the other. Without CUDA the same four cases are played through in virtual time.
-"""
+On one stream that is right: whoever writes next stands behind the reader. On two streams it is right only if the allocator was
+told (`record_stream`), or if one stream waits for the other. Without CUDA the same four cases are played through in virtual
+time."""
 
 from __future__ import annotations
 
@@ -22,10 +22,11 @@ CASES = (SAME, UNTOLD, RECORDED, WAITED)
 def reuse(device: str = "cuda", progress: Progress | None = None, *, quick: bool = False) -> dict:
     """A reader is queued behind a long kernel; its input is freed, a block of the same size is taken and written:
 
-    "rows": [{"case", "handed_out" (the very block), "busy" (whether the device still had the reader to do when it was), "read" (what
-    the reader saw, mean), "right"}], "numbers": by case ("same", "untold", "recorded", "waited") "…_handed_out", "…_busy" and
-    "…_right" (1.0/0.0), and "pool_apart" (1.0: a block freed in a private pool is not handed out elsewhere), "pool_again" (1.0: it is
-    within that pool); "label" says whether it was simulated. A second. MeasurementError without the device.
+    "rows": [{"case", "handed_out" (the very block), "busy" (whether the device still had the reader to do when it was), "read"
+    (what the reader saw, mean), "right"}], "numbers": by case ("same", "untold", "recorded", "waited") "…_handed_out",
+    "…_busy" and "…_right" (1.0/0.0), and "pool_apart" (1.0: a block freed in a private pool is not handed out elsewhere),
+    "pool_again" (1.0: it is within that pool); "label" says whether it was simulated. A second. MeasurementError without the
+    device.
     """
     need(device, "reuse across streams")
     if device == "cpu":
@@ -146,9 +147,7 @@ def simulated() -> dict:
         address = 1 if case == RECORDED else 0  # told of the other stream, the allocator keeps the block until that has passed
         streams.launch("main", 10.0, lambda streams=streams, address=address: streams.memory.update({address: NEW}))
         streams.run()
-        rows.append(
-            {"case": case, "handed_out": address == 0, "busy": read_at > 0, "read": seen[0], "right": seen[0] == OLD}
-        )
+        rows.append({"case": case, "handed_out": address == 0, "busy": read_at > 0, "read": seen[0], "right": seen[0] == OLD})
     return {
         "device": "cpu",
         "rows": rows,

@@ -141,8 +141,8 @@ def random_events(seed, n: int) -> list[Event]:
             again = what == "make" and free and rng.random() < 0.6
             storages += not again
             storage, nbytes = free.pop(rng.randrange(len(free))) if again else storages, rng.randint(1, 5_000)
-        held[tensor] = storage, nbytes
-        events.append(Event(what, tensor, storage, nbytes, op))
+        held[tensors] = storage, nbytes
+        events.append(Event(what, tensors, storage, nbytes, op))
     return events
 
 

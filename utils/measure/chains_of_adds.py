@@ -16,9 +16,9 @@ def chain(n: int) -> Callable:
 
 
 @cache
-def total(k: int) -> Callable:
-    """f(t0, …) = the sum of k tensors, of so many inputs and k - 1 adds."""
+def total(k: int, copy: str = "") -> Callable:
+    """f(t0, …) = the sum of k tensors, of so many inputs and k - 1 adds; another `copy` is another code object."""
     names = [f"t{i}" for i in range(k)]
     space: dict = {}
-    exec(f"def total_{k}({', '.join(names)}):\n    return {' + '.join(names)}\n", space)
-    return space[f"total_{k}"]
+    exec(f"def total_{k}{copy}({', '.join(names)}):\n    return {' + '.join(names)}\n", space)
+    return space[f"total_{k}{copy}"]

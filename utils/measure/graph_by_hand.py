@@ -52,6 +52,7 @@ class Graph:
             self.why = "asked for" if by == PYTHON else op_replay.why_not()
             if by == BAKED and self.why:
                 raise MeasurementError(self.why)
+            op_record.ready()
 
     @contextmanager
     def warm_up(self) -> Iterator[None]:
@@ -153,8 +154,8 @@ class Captured:
 
 def captured(f: Callable, *inputs, by: str = "") -> Captured:
     """f captured on clones of the inputs (tensors of one device), after three warm-up runs. As `Graph` for `by` and errors."""
-    start = time.perf_counter()
     graph = Graph(inputs[0].device.type, by)
+    start = time.perf_counter()
     static = tuple(t.detach().clone() for t in inputs)
     with graph.warm_up():
         for _ in range(WARM_UPS):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from utils.measure import seams
@@ -38,18 +39,13 @@ class Call:
         return self.name.partition("::")[2].partition(".")[0]
 
     @property
-    def nbytes(self) -> int:
-        """What the op moves, from shapes: every tensor given is read once, every result written once."""
-        read = seams.tensors_in((self.args, self.kwargs))
-        written = list(self.results) or self.written
-        return sum(t.numel() * t.element_size() for t in [*read, *written])
-
-    @property
     def written(self) -> list:
         """The arguments that it writes to in place."""
-        overload = seams.overload_named(self.name)
-        given = dict(zip(seams.argument_names(overload), self.args, strict=False)) | self.kwargs
-        return [t for name in seams.written_arguments(overload) for t in seams.tensors_in(given.get(name))]
+        names, written = _arguments(self.name)
+        if not written:
+            return []
+        given = dict(zip(names, self.args, strict=False)) | self.kwargs
+        return [t for name in written for t in seams.tensors_in(given.get(name))]
 
 
 @dataclass
@@ -59,11 +55,6 @@ class Record:
     calls: list[Call] = field(default_factory=list)
     views: int = 0
     kept: list = field(default_factory=list)  # every tensor met: the addresses of the calls stay theirs as long as this lives
-
-    @property
-    def nbytes(self) -> int:
-        return sum(call.nbytes for call in self.calls)
-
 
 @contextmanager
 def recording() -> Iterator[Record]:
@@ -113,6 +104,21 @@ def recording() -> Iterator[Record]:
         for tensor in made.values():
             if tensor.is_floating_point():
                 tensor.fill_(float("nan"))
+
+
+@cache
+def _arguments(name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The names of an op's arguments, and of those that it writes to."""
+    overload = seams.overload_named(name)
+    return seams.argument_names(overload), seams.written_arguments(overload)
+
+
+def ready() -> None:
+    """Does what happens at the first recording of a process only: torch's modes import its compiler, which takes seconds."""
+    import torch
+
+    with recording():
+        torch.zeros(1) + 1
 
 
 def _place(tensor) -> int:

@@ -18,7 +18,7 @@ from utils.measure.probe import Probe, ProbeError, Unit, build_probe
 
 UNITS = tuple(Unit(name) for name in ("replay_boxed", "replay_baked", "replay_typed", "replay_list"))
 TYPED = ("at::add_out", "at::cpu::add_out")  # the order of `Way` in csrc/replay_typed.cpp
-BAKED, BOXED = "baked", "boxed"
+BAKED, BOXED, FOREIGN = "baked", "boxed", "a kernel of our own"
 _POINTER, _OBJECT, _INT = ctypes.c_void_p, ctypes.py_object, ctypes.c_int
 _FUNCTIONS = {
     "recorded_call": ("replay_boxed", _POINTER, (_OBJECT,) * 5),
@@ -27,6 +27,7 @@ _FUNCTIONS = {
     "replay_baked": ("replay_baked", _POINTER, (_POINTER,)),
     "replay_typed": ("replay_typed", _POINTER, (_POINTER, _INT)),
     "replay_new": ("replay_list", _POINTER, ()),
+    "replay_foreign": ("replay_list", _POINTER, (_POINTER, _POINTER)),
     "replay_push": ("replay_list", _INT, (_POINTER, _POINTER)),
     "replay_run": ("replay_list", ctypes.c_double, (_POINTER, ctypes.c_int64)),
     "replay_free": ("replay_list", _INT, (_POINTER,)),
@@ -71,7 +72,7 @@ class Replay:
 
     def __init__(self, calls: Sequence[Call], way: str = ""):
         self._call, missing = _loaded()
-        self._kept = list(calls)  # their tensors' addresses are in the list
+        self._kept: list = list(calls)  # their tensors' addresses are in the list
         self._list = self._call["replay_new"]()
         self.ways: list[str] = []
         for call in calls:
@@ -106,6 +107,12 @@ class Replay:
         self._call["replay_push"](self._list, self._call["replay_boxed"](handle))
         self._call["recorded_free"](handle)
         return BOXED
+
+    def then(self, function: int, job: int, kept: object) -> None:
+        """Appends a C function `double f(void* job, int64_t times)`, which is called with one time; `kept` lives with the list."""
+        self._kept.append(kept)
+        self._call["replay_push"](self._list, self._call["replay_foreign"](function, job))
+        self.ways.append(FOREIGN)
 
     def _recorded(self, name: str, args: tuple, kwargs: dict[str, Any], results: tuple) -> int:
         symbol, _, overload = name.partition(".")

@@ -755,3 +755,28 @@ def nothing_cached():
     if fresh is None:
         raise RuntimeError(f"torch {torch.__version__} lacks torch._inductor.utils.fresh_cache: its caches cannot be left out")
     return fresh()
+
+
+# ------------------------------------------------------------------ capture: forward and backward traced as one graph
+# torch._functorch.aot_autograd.aot_export_joint_simple: torch 2.1 to 2.13 at least. Probe: `has_joint_graph()`. Fallback: none; the
+# lesson says that this torch does not show the joint graph, and shows its two halves.
+
+
+def has_joint_graph() -> bool:
+    """Whether AOTAutograd can still be asked for the graph of forward and backward together."""
+    try:
+        from torch._functorch.aot_autograd import aot_export_joint_simple
+    except Exception:  # importing the compiler may fail in many ways, and none of them is ours
+        return False
+    return callable(aot_export_joint_simple)
+
+
+def joint_graph(f, inputs):
+    """The fx graph of f(*inputs) and its backward together. RuntimeError where torch lost the way to it."""
+    import torch
+
+    if not has_joint_graph():
+        raise RuntimeError(f"torch {torch.__version__} has no aot_export_joint_simple any more: the joint graph is not shown")
+    from torch._functorch.aot_autograd import aot_export_joint_simple
+
+    return aot_export_joint_simple(lambda *given: (f(*given),), tuple(inputs), trace_joint=True)

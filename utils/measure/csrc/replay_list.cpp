@@ -9,6 +9,15 @@ namespace {
 struct List {
   std::vector<std::unique_ptr<Step>> steps;
 };
+// A step that is no op of torch: a C function that does its job once.
+struct Foreign final : Step {
+  double (*const function)(void*, int64_t);
+  void* const job;
+  Foreign(double (*f)(void*, int64_t), void* j) : function(f), job(j) {}
+  void run() override {
+    if (function(job, 1) < 0) throw std::runtime_error("a step of the list refused its job");
+  }
+};
 double now() { return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 } // namespace
 
@@ -21,6 +30,8 @@ int replay_push(List* list, Step* step) {
   list->steps.emplace_back(step);
   return static_cast<int>(list->steps.size());
 }
+
+Step* replay_foreign(double (*function)(void*, int64_t), void* job) { return new Foreign(function, job); }
 
 // n replays; nanoseconds of them all, or -1 with a Python exception set when a step threw.
 double replay_run(List* list, int64_t n) {

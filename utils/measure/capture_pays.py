@@ -21,11 +21,11 @@ PREFIX = {f"{ADDS} adds": "", "small block": "block_"}
 
 
 def pays_back(device: str = "cpu", progress: Progress | None = None, *, quick: bool = False) -> dict:
-    """ "rows": [{"program" ("100 adds", "small block"), "way", "key", "once_s", "eager_us", "step_us", "saving_us", "steps" (until it
-    is paid back, None for never)}], "races" {program: ns} (CPU), "missing" {way: why}, "numbers" of the adds: "captured_s",
-    "captured_steps", "compiled_s", "compiled_steps", "cached_s", "cached_steps" (and "reduced_…"), "eager" (ns a step),
-    "captured_step", "compiled_step"; of the block the same after "block_". "…_steps" is missing where it never pays. New inputs
-    are copied in by captured ways, inside the step. Quick compiles the adds alone; about 3 s and what compiling takes.
+    """ "rows": [{"program" ("100 adds", "small block"), "way", "key", "once_s", "eager_us", "step_us", "saving_us", "steps"
+    (until it is paid back, None for never)}], "races" {program: ns} (CPU), "missing" {way: why}, "numbers" of the adds:
+    "captured_s", "captured_steps", "compiled_s", "compiled_steps", "cached_s", "cached_steps" (and "reduced_…"), "eager" (ns a
+    step), "captured_step", "compiled_step"; of the block the same after "block_". "…_steps" is missing where it never pays. New
+    inputs are copied in by captured ways, inside the step. Quick compiles the adds alone; about 3 s and what compiling takes.
     """
     need(device, "what capturing saves")
     import torch

@@ -46,6 +46,7 @@ def expression(x, w, b):
 def compiled_region(device: str = "cpu") -> Region:
     """EXPRESSION on random 8 x 8 tensors, eager and through torch.compile without a code generator; about a second."""
     import torch
+
     graphs: dict = {}
     torch.compiler.reset()  # a function compiled by an earlier call would show no graphs again
     compiled = torch.compile(expression, backend=aot_backend(graphs))

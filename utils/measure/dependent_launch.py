@@ -1,4 +1,4 @@
-"""Programmatic dependent launch in a graph: each node may start before the one before it has ended, and waits for its data itself.
+"""Programmatic dependent launch in a graph: a node may start before the one before it has ended, and waits for its data itself.
 
 The driver puts such an edge into a graph when a kernel is launched on a capturing stream with the attribute for it. Kernels of
 torch's own never wait for themselves, so none of them may have it; ours is one add of one element, by NVRTC.
@@ -26,7 +26,7 @@ _BODY = {
     # Wait until the grid before has ended and its writes are seen; nothing of x may be read before.
     WAITS: 'asm volatile("griddepcontrol.wait;" : : : "memory");',
     # Let the next grid start now: it waits for this one's end all the same.
-    EARLY: 'asm volatile("griddepcontrol.launch_dependents;" : : : "memory"); asm volatile("griddepcontrol.wait;" : : : "memory");',
+    EARLY: 'asm volatile("griddepcontrol.launch_dependents;\\n griddepcontrol.wait;" : : : "memory");',
 }
 NAMES = {PLAIN: "plain_add", WAITS: "waiting_add", EARLY: "early_add"}
 
@@ -98,9 +98,9 @@ class Add:
 def pdl(device: str = "cuda", progress: Progress | None = None, *, quick: bool = False) -> dict:
     """Graphs of 100 and of 1,000 dependent one-element adds, by ways that differ in their edges:
 
-    "rows": [{"way", "node_ns" (one node more), "of_100_us" (a replay of 100), "right"}], "race" (ns a replay), "missing" {way: why},
-    "numbers": "torch", "plain", "programmatic", "early" (ns a node), "gain" (plain over the better of the two), "wrong",
-    "aa_error". About 5 s. MeasurementError without a GPU of capability 9.0, NVRTC, or this launch in the driver.
+    "rows": [{"way", "node_ns" (one node more), "of_100_us" (a replay of 100), "right"}], "race" (ns a replay), "missing"
+    {way: why}, "numbers": "torch", "plain", "programmatic", "early" (ns a node), "gain" (plain over the better of the two),
+    "wrong", "aa_error". About 5 s. MeasurementError without a GPU of capability 9.0, NVRTC, or this launch in the driver.
     """
     need(device, "programmatic launches")
     if device == "cpu":
@@ -146,7 +146,7 @@ def _numbers(each: dict[str, Reading], right: dict[str, bool]) -> dict[str, floa
 
 
 def _made(way: str, keep: list) -> tuple[dict[int, Graph], bool]:
-    """({nodes: graph}, whether three replays gave the sums of as many adds op by op). Numbers are whole and small: sums are exact."""
+    """({nodes: graph}, whether three replays gave the sums of as many adds op by op), in whole numbers, so that sums are exact."""
     import torch
 
     x, b = torch.full((1,), 3.0, device="cuda"), torch.ones(1, device="cuda")

@@ -1,6 +1,6 @@
 """What one more input costs a compiled function at every call, and how much of that is guards (claim C03).
 
-Three lines over the number of inputs: the sum of k tensors as torch.compile makes it; a graph that does nothing with its k inputs,
+Three lines over the number of inputs: the sum of k tensors as torch.compile makes it; a graph that does nothing with its inputs,
 so that guards and the handing over of arguments are all there is; and that one again with its guards left out.
 """
 
@@ -23,8 +23,8 @@ REAL, NOTHING, UNGUARDED = "{} inputs, compiled", "{} inputs, an empty graph", "
 
 
 def guards(device: str = "cpu", progress: Progress | None = None, *, quick: bool = False) -> dict:
-    """ "rows": [{"inputs", "us" (a call of the compiled sum), "nothing_us" (an empty graph of so many inputs), "unguarded_us" (that
-    with its guards skipped)}], "race" (ns, the host), "missing" {line: why}, "numbers": "per_input", "per_input_lo",
+    """ "rows": [{"inputs", "us" (a call of the compiled sum), "nothing_us" (an empty graph of so many inputs), "unguarded_us"
+    (that with its guards skipped)}], "race" (ns, the host), "missing" {line: why}, "numbers": "per_input", "per_input_lo",
     "per_input_hi" (ns, 95 %), "fixed", "nothing_per_input", "unguarded_per_input", "guard_per_input" (their difference),
     "guard_share" (of per_input), "least_us", "most_us", "aa_error". What cannot be had is None in rows, missing in numbers, and
     told. A few seconds, and what compiling takes. MeasurementError where nothing can be compiled, not even an empty graph.

@@ -8,11 +8,11 @@ from utils.measure.either_clock import Progress, need
 
 
 def joint(device: str = "cpu", progress: Progress | None = None, *, quick: bool = False) -> dict:
-    """ "expression", "joint", "forward", "backward" (ops, in order), "code" (the joint graph's text), "eager_tape", "compiled_tape"
-    (nodes behind the result, accumulators left out), "rows": [{"graph", "ops", "built" (when)}], "numbers": "eager_nodes",
-    "compiled_nodes", "joint_ops", "forward_ops", "backward_ops", "saved" (tensors that forward keeps for backward), "same" (1.0:
-    equal gradients). Without the joint graph "joint" is empty and a note says so. About a second; no compiler is needed.
-    """
+    """ "expression", "joint", "forward", "backward" (ops, in order), "code" (the joint graph's text), "eager_tape",
+    "compiled_tape" (nodes behind the result, accumulators left out), "rows": [{"graph", "ops", "built" (when)}], "numbers":
+    "eager_nodes", "compiled_nodes", "joint_ops", "forward_ops", "backward_ops", "saved" (tensors that forward keeps for
+    backward), "same" (1.0: equal gradients). Without the joint graph "joint" is empty and a note says so. About a second; no
+    compiler is needed."""
     need(device, "a traced graph")
     import torch
 

@@ -56,6 +56,7 @@ class Record:
     views: int = 0
     kept: list = field(default_factory=list)  # every tensor met: the addresses of the calls stay theirs as long as this lives
 
+
 @contextmanager
 def recording() -> Iterator[Record]:
     """Inside, every op is recorded as it runs, without a tape. Raises CaptureRefused, out of the op, for what cannot be."""

@@ -109,7 +109,7 @@ class Replay:
         return BOXED
 
     def then(self, function: int, job: int, kept: object) -> None:
-        """Appends a C function `double f(void* job, int64_t times)`, which is called with one time; `kept` lives with the list."""
+        """Appends a C function `double f(void* job, int64_t times)`, to be called with 1; `kept` lives as long as the list."""
         self._kept.append(kept)
         self._call["replay_push"](self._list, self._call["replay_foreign"](function, job))
         self.ways.append(FOREIGN)

@@ -28,11 +28,10 @@ EAGER = "{} op by op"
 def nodes(device: str = "cpu", progress: Progress | None = None, *, quick: bool = False) -> dict:
     """ "rows": [{"nodes", "device_us" (a replay, back to back), "fit_us", "host_us" (issuing one replay; a CPU's is its whole
     price), "eager_us" (the adds op by op, until the device is idle; None for most), "counted" (the nodes that the graph tells)}],
-    "race" (ns a replay), "hosts" (CUDA: ns to issue one), "numbers": "fixed", "fixed_lo", "fixed_hi", "node", "node_lo", "node_hi"
-    (ns, 95 %), "worst_fit" (of the sizes that
-    the line goes through), "longest_over_fit" (measured over the line, at the longest), "host_1", "host_100", "host_1000", "eager_node" (ns an add, of 100), "gain_100", "wrong" (chains whose
-    replay gave another sum), "longest", "aa_error", "error". About 3 s quick. MeasurementError without the device, or without a
-    compiler on a CPU.
+    "race" (ns a replay), "hosts" (CUDA: ns to issue one), "numbers": "fixed", "fixed_lo", "fixed_hi", "node", "node_lo",
+    "node_hi" (ns, 95 %), "worst_fit" (of the sizes that the line goes through), "longest", "longest_over_fit" (there, measured
+    over the line), "host_1", "host_100", "host_1000", "eager_node" (ns an add, of 100), "gain_100", "wrong" (chains whose replay
+    gave another sum), "aa_error", "error". About 3 s quick. MeasurementError without the device, or without a compiler on a CPU.
     """
     need(device, "replays")
     import torch

@@ -1,7 +1,7 @@
-"""Whether a captured block moves the bytes that it moved before: the same ops on the same shapes, the same kernels, the same time.
+"""Whether a captured block moves the bytes that it moved before: the same ops on the same shapes, the same kernels, and the time.
 
-On a CPU both are watched as they call their ops, and bytes are counted from shapes. On CUDA a profiler counts the kernels of both,
-with their grids. On both, one add so large that it is all bandwidth is timed either way: what takes the same bytes takes the time.
+On a CPU both are watched as they call their ops, and bytes are counted from shapes. On CUDA a profiler counts the kernels of both
+with their grids. On both, one add so large that it is all bandwidth is timed either way.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ PROGRAM, EAGER, CAPTURED = "captured", "block, eager", "block, captured"  # the 
 def same_bytes(device: str = "cpu", progress: Progress | None = None, *, quick: bool = False) -> dict:
     """The small block, op by op and captured; and one large add:
 
-    "rows": [{"op" (CPU: the op; CUDA: the kernel and its grid), "eager", "captured" (how often), "bytes" (of one, from shapes; None
-    on CUDA)}], "race" (ns, the large add), "numbers": "eager_calls", "captured_calls", "eager_bytes", "captured_bytes" (CUDA:
-    "eager_blocks", "captured_blocks" of threads), "same" (1.0: op by op, or kernel by kernel, the same), "large_eager",
+    "rows": [{"op" (CPU: the op; CUDA: the kernel and its grid), "eager", "captured" (how often), "bytes" (of one, from shapes;
+    None on CUDA)}], "race" (ns, the large add), "numbers": "eager_calls", "captured_calls", "eager_bytes", "captured_bytes"
+    (CUDA: "eager_blocks", "captured_blocks" of threads), "same" (1.0: op by op, or kernel by kernel, the same), "large_eager",
     "large_captured" (ns), "large_ratio" (captured over eager), "large_seen" (1.0: a difference beyond the error), "large_wrong",
     "aa_error". About 2 s; on CUDA a profiler, 10 s more. Without the profiler CUDA's counts are missing, and a note says why.
     """
@@ -56,7 +56,7 @@ def same_bytes(device: str = "cpu", progress: Progress | None = None, *, quick: 
 
 
 def _watched() -> tuple[list[dict], dict[str, float]]:
-    """Both as they call their ops. The replay watched is Python's: the C++ list is made of the same calls, and calls no dispatcher."""
+    """Both as they call their ops. The replay watched is Python's: the C++ list has the same calls and asks no dispatcher."""
     from utils.measure.intensity import count
 
     inputs = Inputs("cpu", SMALL["cpu"])
@@ -101,7 +101,8 @@ def counted(events: list[dict]) -> tuple[list[dict], dict[str, float]]:
         for name, grid in dict.fromkeys([*kinds["eager"], *kinds["captured"]])
     ]
     numbers = {f"{who}_calls": float(sum(found.values())) for who, found in kinds.items()}
-    numbers |= {f"{who}_blocks": float(sum(_blocks(grid) * many for (_, grid), many in found.items())) for who, found in kinds.items()}
+    for who, found in kinds.items():
+        numbers[f"{who}_blocks"] = float(sum(_blocks(grid) * many for (_, grid), many in found.items()))
     return rows, numbers | {"same": float(kinds["eager"] == kinds["captured"])}
 
 
@@ -113,7 +114,7 @@ def _blocks(grid: tuple) -> int:
 
 
 def _large(device: str, quick: bool, progress: Progress | None) -> tuple[Race, bool]:
-    """(one large add, eager into an output that is there, and captured, on the same tensors; whether the replay's sum is wrong)."""
+    """(one large add into an output that is there, eager and captured, on the same tensors; whether a replay's sum is wrong)."""
     import torch
 
     a, b, out = (filled(LARGE[device], device) for _ in range(3))

@@ -626,7 +626,7 @@ def clear_blas_workspaces() -> bool:
 
 
 # ------------------------------------------------------------------ capture: the overload of an op that writes where it is told
-# OpOverload._schema with its arguments (`name`, `type`, `is_out`, `alias_info`) and OpOverloadPacket.overloads(): torch 1.12 to 2.13
+# OpOverload._schema, its arguments (`name`, `type`, `is_out`, `alias_info`) and OpOverloadPacket.overloads(): torch 1.12 to 2.13
 # at least. Probe: `has_out_overloads()`. Fallback: None; a recorded call is then replayed into a result of its own and copied.
 
 
@@ -675,8 +675,8 @@ def argument_names(overload) -> tuple[str, ...]:
 
 
 # ------------------------------------------------------------------ capture: how many nodes a CUDA graph has
-# torch.cuda.CUDAGraph(keep_graph=True), its instantiate() and raw_cuda_graph(): torch 2.8 to 2.13 at least; cuGraphGetNodes of the
-# driver. Probe: `has_kept_graphs()`. Fallback: a graph without them, and None for the number of its nodes.
+# torch.cuda.CUDAGraph(keep_graph=True), its instantiate() and raw_cuda_graph(): torch 2.8 to 2.13 at least; cuGraphGetNodes of
+# the driver. Probe: `has_kept_graphs()`. Fallback: a graph without them, and None for the number of its nodes.
 
 
 def has_kept_graphs() -> bool:
@@ -714,7 +714,7 @@ def cuda_graph_nodes(graph) -> int | None:
     return None if failed else count.value
 
 
-# ------------------------------------------------------------------ capture: code that was compiled ahead of time, and empty caches
+# ------------------------------------------------------------------ capture: code compiled ahead of time, and empty caches
 # torch._inductor.aoti_compile_and_package and aoti_load_package (in torch's own manual): torch 2.6 to 2.13 at least.
 # torch._inductor.utils.fresh_cache: torch 2.8 to 2.13 at least, fresh_inductor_cache before it. Probe: `has_aot_inductor()`.
 # Fallback: none for either; RuntimeError says which name is gone.
@@ -758,8 +758,8 @@ def nothing_cached():
 
 
 # ------------------------------------------------------------------ capture: forward and backward traced as one graph
-# torch._functorch.aot_autograd.aot_export_joint_simple: torch 2.1 to 2.13 at least. Probe: `has_joint_graph()`. Fallback: none; the
-# lesson says that this torch does not show the joint graph, and shows its two halves.
+# torch._functorch.aot_autograd.aot_export_joint_simple: torch 2.1 to 2.13 at least. Probe: `has_joint_graph()`. Fallback: none;
+# the lesson says that this torch does not show the joint graph, and shows its two halves.
 
 
 def has_joint_graph() -> bool:

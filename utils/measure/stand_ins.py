@@ -29,8 +29,8 @@ TRIES = 3  # of random inputs, before the race
 
 @dataclass(frozen=True)
 class Way:
-    """One way to run the chain. `run()` works on the static inputs and gives the result; `take(x, b)` works on other tensors, None
-    where the way cannot; `inside` makes the context that it runs in."""
+    """One way to run the chain. `run()` works on the static inputs and gives the result; `take(x, b)` works on other tensors,
+    None where the way cannot; `inside` makes the context that it runs in."""
 
     key: str
     words: str

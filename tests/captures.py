@@ -25,7 +25,7 @@ WAYS = {
     "compiled": ("torch.compile", "compiler", 800.0),
 }
 BLOCKS = {
-    "eager": ("op by op", 1.0),
+    "eager": ("eager", 1.0),
     "captured": ("captured", 3.0),
     "fused": ("fused", 2.0),
     "both": ("fused and captured", 7.0),
@@ -80,11 +80,11 @@ def block(device: str = "cpu", *, small: Mapping[str, float] | None = None, wide
         for key, gain in found.items():
             if key in without:
                 continue
-            once = None if key == "eager" else 0.02 if key == "captured" else 8.0
+            once = 0.0 if key == "eager" else 0.02 if key == "captured" else 8.0
             rows.append({"size": size, "key": key, "way": BLOCKS[key][0], "host_us": step / gain / 2, "device_us": step / gain,
-                         "step_us": step / gain, "gain": gain, "once_s": once, "wrong": wrong})  # fmt: skip
+                         "step_us": step / gain, "gain": gain, "once_s": once, "wrong": ""})  # fmt: skip
             if key != "eager":
-                numbers[f"{size}_{key}_gain"] = gain
+                numbers[f"{size}_{key}"] = gain
     return {"device": device, "rows": rows, "numbers": numbers, "notes": ["one thread"]}
 
 

@@ -28,7 +28,7 @@ def requests(device: str = "cpu", progress: Progress | None = None, *, quick: bo
 
     "rows": [{"state", "bytes", "what" (the block is asked for, or written too), "ns", "faults" (pages, CPU) | "segments"
     (asked of the driver, CUDA)}], "steps": [{"state", "step" (1, 2, …), "ms", "faults" | "segments", "requests" (None on a
-    CPU: the trace of the part "liveness" counts them)}], "numbers": "hit" (ns, small, kept), "miss" (ns, large, from the
+    CPU: the trace of the part "liveness" counts them)}], "numbers": "hit" (ns, large, kept), "hit_small", "miss" (ns, large, from the
     system; on a CPU what it costs more than a kept one when written), "miss_over_hit", "first_faults" and "later_faults" (a
     step's; CUDA: segments), "step" (ns, a later one), on a CPU also with "pinned_" before them, "per_page" (ns), "asked_large"
     (ns, large, mapped and unmapped without a touch). About 3 s. MeasurementError without the device, or on a CPU where malloc
@@ -99,18 +99,17 @@ def _steps(torch, state: str) -> list[dict]:
 def numbers(rows: list[dict], steps: list[dict]) -> dict[str, float]:
     """The prices by name (see `requests`)."""
     by = {(row["state"], row["bytes"], row["what"]): row for row in rows}
-    hit = by[AS_IT_COMES, SMALL, ASKED]["ns"]
     fresh = by[AS_IT_COMES, LARGE, WRITTEN]
-    out = {"hit": hit, "asked_large": by[AS_IT_COMES, LARGE, ASKED]["ns"], "fresh_faults": fresh["faults"]}
+    out = {
+        "hit_small": by[AS_IT_COMES, SMALL, ASKED]["ns"],
+        "asked_large": by[AS_IT_COMES, LARGE, ASKED]["ns"],
+        "fresh_faults": fresh["faults"],
+    }
     if (PINNED, LARGE, WRITTEN) in by:
-        kept = by[PINNED, LARGE, WRITTEN]
+        kept, hit = by[PINNED, LARGE, WRITTEN], by[PINNED, LARGE, ASKED]["ns"]
         miss = fresh["ns"] - kept["ns"]
-        out |= {
-            "miss": miss,
-            "miss_over_hit": miss / hit,
-            "kept_faults": kept["faults"],
-            "written_ratio": fresh["ns"] / kept["ns"],
-        }
+        out |= {"hit": hit, "miss": miss, "miss_over_hit": miss / hit}
+        out |= {"kept_faults": kept["faults"], "written_ratio": fresh["ns"] / kept["ns"]}
         if fresh["faults"]:
             out["per_page"] = miss / fresh["faults"]
     for name, state in (("", AS_IT_COMES), ("pinned_", PINNED)):
@@ -168,10 +167,10 @@ def _on_cuda(progress: Progress | None) -> dict:
         }
         steps.append({"state": HIT, "step": step, "ms": took * 1e-6, **new})
     by = {(row["state"], row["bytes"]): row for row in rows}
-    hit, miss = by[HIT, SMALL]["ns"], by[MISS, LARGE]["ns"]
+    hit, miss = by[HIT, LARGE]["ns"], by[MISS, LARGE]["ns"]
     found = {
         "hit": hit,
-        "hit_large": by[HIT, LARGE]["ns"],
+        "hit_small": by[HIT, SMALL]["ns"],
         "miss": miss,
         "miss_small": by[MISS, SMALL]["ns"],
         "miss_over_hit": miss / hit,

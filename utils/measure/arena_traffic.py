@@ -107,7 +107,7 @@ def traffic(device: str = "cpu", progress: Progress | None = None, *, quick: boo
     best = max(ratios, key=ratios.get)
     numbers |= {
         "most": ratios[best],
-        "most_at": float(best),
+        "most_at": best,
         "largest": ratios[sizes[-1]],
         "smallest": ratios[sizes[0]],
         "wrong": float(wrong),

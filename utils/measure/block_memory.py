@@ -75,7 +75,7 @@ def liveness(device: str = "cpu", progress: Progress | None = None, *, quick: bo
     with settled(device) as notes:
         workspaces = library_memory(device)
         toy = Toy(device, (QUICK if quick else SHAPE)[device])
-        rows, traces, numbers = [], {}, {"activation": float(toy.activation)}
+        rows, traces, numbers = [], {}, {"activation": toy.activation}
         for at, (case, f) in enumerate(toy.cases.items()):
             if progress:
                 progress(at / 3, case)

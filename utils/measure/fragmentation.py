@@ -16,6 +16,7 @@ from utils.model.memory_plan import Buffer
 
 BLOCKS = 64
 BLOCK = {"cpu": MIB, "cuda": 32 * MIB}
+SPARE = 4096  # bytes less than the gap: an aligned block needs some room around it
 GAPS, LARGER, JOINED = "blocks that fit the gaps", "blocks twice as large", "the same, gaps joined"
 
 
@@ -40,7 +41,7 @@ def requests(what: str, block: int) -> tuple[list[int], list[int]]:
     """(which of the 64 blocks are given back, the sizes then asked for): half of the bytes, in all three."""
     second = list(range(1, BLOCKS, 2))
     halves = [n for n in range(BLOCKS) if n % 4 in (0, 1)]  # pairs of neighbours
-    sizes = [block] * (BLOCKS // 2) if what == GAPS else [2 * block] * (BLOCKS // 4)
+    sizes = [block - SPARE] * (BLOCKS // 2) if what == GAPS else [2 * block - SPARE] * (BLOCKS // 4)
     return (halves if what == JOINED else second), sizes
 
 
@@ -96,7 +97,7 @@ def _on_cuda(what: str) -> dict:
     return {"what": what, "asked": sum(sizes), "free": len(go) * block, "grew": grew}
 
 
-def planned(what: str, block: int) -> dict[str, float]:
+def planned(what: str, block: int) -> dict[str, int]:
     """The same requests known beforehand: the most that lives, first fit in the order of time, the best offline plan (bytes)."""
     go, sizes = requests(what, block)
     end = BLOCKS + len(go) + len(sizes)
@@ -105,7 +106,7 @@ def planned(what: str, block: int) -> dict[str, float]:
     buffers += [Buffer(BLOCKS + at, size, BLOCKS + len(go) + at, end) for at, size in enumerate(sizes)]
     bound = memory_plan.peak(buffers)
     online, offline = memory_plan.first_fit(buffers).size, memory_plan.best_of(buffers).size
-    return {"bound": float(bound), "online": float(online), "offline": float(offline)}
+    return {"bound": bound, "online": online, "offline": offline}
 
 
 def _result(device: str, rows: list[dict]) -> dict:
@@ -122,7 +123,7 @@ def _result(device: str, rows: list[dict]) -> dict:
         else "the caching allocator; new memory is what it reserved"
     )
     order = [by[what] for what in (GAPS, LARGER, JOINED)]
-    return {"device": device, "rows": order, "numbers": numbers | {"block": float(BLOCK[device])}, "notes": [how]}
+    return {"device": device, "rows": order, "numbers": numbers | {"block": BLOCK[device]}, "notes": [how]}
 
 
 if __name__ == "__main__":

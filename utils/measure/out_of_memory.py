@@ -80,9 +80,9 @@ def measure(device: str, progress: Progress) -> dict:
         "stored_failed": float(stored["failed"]),
         "recompute_failed": float(again["failed"]),
         "after_failed": float(after["failed"]),
-        "asked": float(stored["asked"]),
-        "limit": float(limit),
-        "activation": float(stack.activation),
+        "asked": stored["asked"],
+        "limit": limit,
+        "activation": stack.activation,
     }
     what = "RLIMIT_AS" if device == "cpu" else "set_per_process_memory_fraction"
     return {"device": device, "rows": rows, "numbers": numbers, "notes": [f"limit set by {what}, in a process of its own"]}
@@ -161,7 +161,7 @@ def _statm() -> tuple[int, int]:
     return int(size) * page, int(resident) * page
 
 
-def _untouched() -> dict[str, float]:
+def _untouched() -> dict[str, int]:
     """What asking for memory gives, and what writing to it does: bytes of this process that are resident."""
     import torch
 
@@ -172,10 +172,10 @@ def _untouched() -> dict[str, float]:
     written = _statm()[1]
     del block
     return {
-        "untouched": float(UNTOUCHED),
-        "resident": float(asked - before),
-        "written": float(UNTOUCHED // 8),
-        "resident_written": float(written - asked),
+        "untouched": UNTOUCHED,
+        "resident": asked - before,
+        "written": UNTOUCHED // 8,
+        "resident_written": written - asked,
     }
 
 

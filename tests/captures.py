@@ -35,7 +35,7 @@ PROGRAMS = {"100 adds": "100 adds", "small block": "small block"}
 
 
 def nodes(device: str = "cpu", *, fixed: float = 300.0, node: float = 50.0, eager: float = 1000.0, host: float = 20.0,
-          low: float | None = None, miss: float = 0.04) -> dict:  # fmt: skip
+          low: float | None = None, miss: float = 0.04, bend: float = 1.0) -> dict:  # fmt: skip
     """F + n·c in ns, the ops one by one, on CUDA the host's ns a node on top of 3 µs; `low`: the lower end of F."""
     rows = []
     for n in NODES:
@@ -48,7 +48,7 @@ def nodes(device: str = "cpu", *, fixed: float = 300.0, node: float = 50.0, eage
     numbers = {"fixed": fixed, "fixed_lo": 0.9 * fixed if low is None else low, "fixed_hi": 1.1 * fixed + 1.0, "node": node}
     numbers |= {"node_lo": 0.98 * node, "node_hi": 1.02 * node, "worst_fit": miss, "eager_node": eager, "aa_error": 0.01}
     numbers |= {"host_100": 1e3 * by[100]["host_us"], "host_1000": 1e3 * by[1000]["host_us"]}
-    numbers |= {"gain_100": by[100]["eager_us"] / by[100]["device_us"], "error": 0.02, "longest": float(NODES[-1])}
+    numbers |= {"gain_100": by[100]["eager_us"] / by[100]["device_us"], "error": 0.02, "longest": float(NODES[-1]), "longest_over_fit": bend}
     return {"device": device, "rows": rows, "numbers": numbers, "notes": ["made up"]}
 
 
@@ -110,15 +110,19 @@ def pays(device: str = "cpu", *, compiled_s: float = 12.0, saving: float = 15.0)
     return {"device": device, "rows": rows, "numbers": numbers, "notes": ["made up"]}
 
 
-def guards(device: str = "cpu", *, per: float = 600.0, fixed: float = 15e3, unguarded: float | None = 200.0) -> dict:
-    """A compiled call of 2 to 50 inputs: `per` ns an input and `fixed` ns; `unguarded` ns an input without guards."""
+def guards(device: str = "cpu", *, per: float = 600.0, fixed: float = 15e3, checked: float = 300.0, bare: float | None = 200.0,
+           compiled: bool = True, error: float = 0.05) -> dict:  # fmt: skip
+    """Calls of 2 to 50 inputs: a compiled sum at `per` ns an input, an empty graph at `checked`, at `bare` without guards."""
     rows = [
-        {"inputs": n, "us": 1e-3 * (fixed + n * per), "unguarded_us": None if unguarded is None else 1e-3 * (fixed + n * unguarded)}
+        {"inputs": n, "us": 1e-3 * (fixed + n * per) if compiled and n in (2, 50) else None, "nothing_us": 1e-3 * (5e3 + n * checked),
+         "unguarded_us": None if bare is None else 1e-3 * (5e3 + n * bare)}
         for n in (2, 10, 25, 50)
-    ]
-    numbers = {"per_input": per, "per_input_lo": 0.9 * per, "per_input_hi": 1.1 * per, "fixed": fixed, "aa_error": 0.01}
-    if unguarded is not None:
-        numbers |= {"per_input_unguarded": unguarded, "guard_share": 1 - unguarded / per}
+    ]  # fmt: skip
+    numbers = {"nothing_per_input": checked, "aa_error": 0.01, "error": error}
+    if compiled:
+        numbers |= {"per_input": per, "per_input_lo": 0.9 * per, "per_input_hi": 1.1 * per, "fixed": fixed}
+    if bare is not None:
+        numbers |= {"unguarded_per_input": bare, "guard_per_input": checked - bare}
     return {"device": device, "rows": rows, "numbers": numbers, "notes": ["made up"]}
 
 

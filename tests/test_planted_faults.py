@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests import batches, ceilings, grads, launches, lookups, ridges, tails
+from tests import batches, captures, ceilings, grads, launches, lookups, ridges, tails
 from tests import traces as made_up
 from tests.conftest import REPO
 from tests.factories import WHERE, make_race, make_reading, make_receipt
@@ -26,7 +26,7 @@ from utils.measure.simulated import SimulatedDevice, VirtualClock
 from utils.model import recordings
 from utils.model.expected import ExpectationError, expect
 from utils.model.readings import Reading, Receipt
-from utils.show import instructions, lesson01, lesson03, lesson04, lesson06, lesson07, lesson08, lesson10
+from utils.show import instructions, lesson01, lesson03, lesson04, lesson06, lesson07, lesson08, lesson10, lesson11
 
 RNG = random.Random(3)
 
@@ -547,6 +547,34 @@ ROOF_FAULTS = {
     "buffers that fit no cache": roof_with(chain=tails.chain(cached=1.0, memory=1.0)),
     "a fused step that fell back to the loop": lambda values: values["judged"]["sideways"].update(ops_fused=1000.0),
 }
+
+
+def capture_study(**wrong: dict) -> dict:
+    """What lesson 11 has measured when its checks run, on a sound machine; `wrong` replaces parts of its study."""
+    parts = captures.study() | {name: captures.both(value) for name, value in wrong.items()}
+    by_hand = {"device": "cpu", "stale": 1.0, "overwritten": 1.0}
+    return {"judged": lesson11.judged("cpu", **parts) | {"by_hand": by_hand}}
+
+
+def captures_with(**wrong: dict):
+    """Whole parts measured wrongly."""
+    return lambda values: values.update(capture_study(**wrong))
+
+
+CAPTURE_FAULTS = {
+    "the function called in place of a replay": lambda values: values["judged"]["by_hand"].update(stale=0.0),
+    "a new output in every replay": lambda values: values["judged"]["by_hand"].update(overwritten=0.0),
+    "a replay that calls each op again": captures_with(nodes=captures.nodes(node=950.0)),
+    "a device that was not waited for": captures_with(nodes=captures.nodes(fixed=2e4, node=0.1)),
+    "an fx graph that was compiled": captures_with(stand_ins=captures.ways(fx=30.0)),
+    "a list whose ops were baked": captures_with(stand_ins=captures.ways(list=60.0)),
+    "a set-up in every replay": captures_with(stand_ins=captures.ways(baked=390.0)),
+    "a captured block that was fused as well": captures_with(block=captures.block(wide={"captured": 2.5})),
+    "a fused kernel entered through Python": captures_with(block=captures.block(small={"both": 1.1})),
+    "the warm-up's calls counted with the replay's": captures_with(same_bytes=captures.same_bytes(times=2.0)),
+    "inputs that were constants": captures_with(guards=captures.guards(per=1.0)),
+    "a graph break": captures_with(joint=captures.joint(compiled=2)),
+}
 LESSONS = {
     "00_start_here": (stopwatch_and_traps, STOPWATCH_FAULTS),
     "01_one_add": (one_add, ONE_ADD_FAULTS),
@@ -558,6 +586,7 @@ LESSONS = {
     "07_two_ceilings": (ceiling_study, CEILING_FAULTS),
     "08_batch_and_scale": (batch_study, BATCH_FAULTS),
     "10_reach_the_roof": (roof_study, ROOF_FAULTS),
+    "11_capture": (capture_study, CAPTURE_FAULTS),
 }
 
 

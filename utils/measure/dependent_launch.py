@@ -146,7 +146,7 @@ def _numbers(each: dict[str, Reading], right: dict[str, bool]) -> dict[str, floa
 
 
 def _made(way: str, keep: list) -> tuple[dict[int, Graph], bool]:
-    """({nodes: graph}, whether three replays gave the sums of as many adds op by op), in whole numbers, so that sums are exact."""
+    """({nodes: graph}, whether three replays gave the sums of as many adds op by op), in whole numbers, so that it is exact."""
     import torch
 
     x, b = torch.full((1,), 3.0, device="cuda"), torch.ones(1, device="cuda")

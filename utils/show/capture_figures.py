@@ -88,17 +88,17 @@ def gains(rows: Sequence[Mapping], names: Mapping[str, str], title: str, label: 
 
 
 def inputs(rows: Sequence[Mapping], label: str) -> Picture:
-    """A compiled call against its number of inputs, as it is and with its guards left out, both axes from 0."""
+    """A compiled call against its number of inputs, an empty graph's, and that with its guards left out, both axes from 0."""
     title = "A compiled call against its inputs"
+    keys = {"us": "a compiled sum", "nothing_us": "an empty graph", "unguarded_us": "an empty graph, guards left out (unsafe)"}
     series = {
-        "as it is": {row["inputs"]: row["us"] for row in rows},
-        "guards left out (unsafe)": {row["inputs"]: row["unguarded_us"] for row in rows if row.get("unguarded_us") is not None},
+        name: {row["inputs"]: row[key] for row in rows if row.get(key) is not None} for key, name in keys.items()
     }
     series = {name: points for name, points in series.items() if points}
 
     def paint(figure, axes) -> None:
         for at, (name, points) in enumerate(series.items()):
-            style = {"color": theme.SERIES[at], "marker": theme.MARKERS[at], "linestyle": ("-", "--")[at]}
+            style = {"color": theme.SERIES[at], "marker": theme.MARKERS[at], "linestyle": ("-", "--", ":")[at]}
             axes.plot(list(points), list(points.values()), label=name, markersize=5, **style)
         axes.set_xlim(0, 1.05 * max(row["inputs"] for row in rows))
         axes.set_ylim(0, 1.12 * max(us for points in series.values() for us in points.values()))

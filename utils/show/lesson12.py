@@ -196,8 +196,10 @@ def miss(part: Both) -> tuple[str | None, Sentence]:
 
     def say(value: Mapping) -> str:
         numbers = value["numbers"]
+        size = mib(max(row["bytes"] for row in value["rows"]))
         head = (
-            f"A hit took {format_time(numbers['hit'])}, a miss {format_time(numbers['miss'])}: {times(numbers['miss_over_hit'])}."
+            f"A block of {size}: from what was kept {format_time(numbers['hit'])}, from the system {format_time(numbers['miss'])}: "
+            f"{times(numbers['miss_over_hit'])}."
         )
         if value["device"] == "cuda":
             return (

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
+from tests.factories import make_race
 from tests.ridges import HERE, THERE, both
 from utils.model import payback
 
@@ -48,26 +50,31 @@ def nodes(device: str = "cpu", *, fixed: float = 300.0, node: float = 50.0, eage
     numbers = {"fixed": fixed, "fixed_lo": 0.9 * fixed if low is None else low, "fixed_hi": 1.1 * fixed + 1.0, "node": node}
     numbers |= {"node_lo": 0.98 * node, "node_hi": 1.02 * node, "worst_fit": miss, "eager_node": eager, "aa_error": 0.01}
     numbers |= {"host_100": 1e3 * by[100]["host_us"], "host_1000": 1e3 * by[1000]["host_us"]}
-    numbers |= {"gain_100": by[100]["eager_us"] / by[100]["device_us"], "error": 0.02, "longest": float(NODES[-1]), "longest_over_fit": bend}
+    numbers |= {"gain_100": by[100]["eager_us"] / by[100]["device_us"], "error": 0.02, "longest": float(NODES[-1])}
+    numbers |= {"longest_over_fit": bend}
     return {"device": device, "rows": rows, "numbers": numbers, "notes": ["made up"]}
 
 
 def ways(device: str = "cpu", *, without: tuple[str, ...] = (), wrong: float = 0.0, error: float = 0.01, **ns: float) -> dict:
     """Every way to run the adds; `ns` replaces some of one hundred adds of one element, `without` takes ways away."""
-    rows, numbers = [], {"wrong": wrong, "worst_aa": error}
+    rows, numbers, races = [], {"wrong": wrong, "worst_aa": error}, {}
     for ops, elements, times in ((10, 1, 1.2), (100, 1, 1.0), (100, 4096, 1.6)):
-        for key, (title, kind, usual) in WAYS.items():
+        for key, (title, kind, _) in WAYS.items():
             if key in without:
                 continue
             price, eager = (times * ns.get(name, WAYS[name][2]) for name in (key, "eager"))
             rows.append({"ops": ops, "elements": elements, "key": key, "way": title, "kind": kind, "ns": ops * price,
                          "ns_an_op": price, "gain": eager / price, "seen": key != "eager", "wrong": ""})  # fmt: skip
             numbers[f"{key}_{ops}x{elements}"] = eager / price
+        race = make_race(prices={row["way"]: row["ns"] for row in rows if (row["ops"], row["elements"]) == (ops, elements)})
+        again = race.readings["eager (again)"].scaled(1 + error)
+        races[f"{ops}x{elements}"] = replace(race, readings=race.readings | {"eager (again)": again})
     fixed = {"stale": True, "overwritten": True, "static": True}
     rules = {WAYS[key][0]: dict(fixed) for key in ("list", "baked") if key not in without}
     rules[WAYS["fx"][0]] = dict.fromkeys(fixed, False)
     missing = {WAYS[key][0]: "no C++ compiler was found" for key in without}
-    return {"device": device, "rows": rows, "rules": rules, "missing": missing, "numbers": numbers, "notes": ["one thread"]}
+    return {"device": device, "rows": rows, "rules": rules, "races": races, "missing": missing,
+            "numbers": numbers, "notes": ["one thread"]}  # fmt: skip
 
 
 def block(device: str = "cpu", *, small: Mapping[str, float] | None = None, wide: Mapping[str, float] | None = None,
@@ -114,8 +121,8 @@ def guards(device: str = "cpu", *, per: float = 600.0, fixed: float = 15e3, chec
            compiled: bool = True, error: float = 0.05) -> dict:  # fmt: skip
     """Calls of 2 to 50 inputs: a compiled sum at `per` ns an input, an empty graph at `checked`, at `bare` without guards."""
     rows = [
-        {"inputs": n, "us": 1e-3 * (fixed + n * per) if compiled and n in (2, 50) else None, "nothing_us": 1e-3 * (5e3 + n * checked),
-         "unguarded_us": None if bare is None else 1e-3 * (5e3 + n * bare)}
+        {"inputs": n, "us": 1e-3 * (fixed + n * per) if compiled and n in (2, 50) else None,
+         "nothing_us": 1e-3 * (5e3 + n * checked), "unguarded_us": None if bare is None else 1e-3 * (5e3 + n * bare)}
         for n in (2, 10, 25, 50)
     ]  # fmt: skip
     numbers = {"nothing_per_input": checked, "aa_error": 0.01, "error": error}

@@ -329,9 +329,7 @@ def test_the_controls_over_payback_redraw_one_figure(jupyterlab):
         assert handles.count() == 3
         handles.first.scroll_into_view_if_needed()
         area.locator("input[type=radio]").nth(1).click()
-        area.locator("img[alt*='captured, here, paid for 1 shape; copies a step, in µs: 0. It has paid after 24 steps']").wait_for(
-            timeout=20_000
-        )
+        area.locator("img[alt*='paid for 1 shape; copies a step, in µs: 0. It has paid after 24 steps']").wait_for(timeout=20_000)
         moves = ((0, "End", "paid for 64 shapes"), (1, "End", "It never pays"), (2, "Home", "1 step takes"))
         for at, key, words in moves:
             handles.nth(at).focus()

@@ -11,7 +11,7 @@ def steps(once_s: float, before_ns: float, after_ns: float, *, times: int = 1) -
     A step took `before_ns` and takes `after_ns` from then on. Raises ValueError for a negative price.
     """
     if min(once_s, before_ns, after_ns) < 0 or times < 1:
-        raise ValueError(f"no price is negative, and it is paid at least once: {once_s} s, {before_ns} ns, {after_ns} ns, {times}")
+        raise ValueError(f"no price is negative, and all is paid at least once: {(once_s, before_ns, after_ns, times)}")
     saving = before_ns - after_ns
     return math.ceil(times * once_s * 1e9 / saving) if saving > 0 else None
 

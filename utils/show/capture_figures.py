@@ -91,9 +91,7 @@ def inputs(rows: Sequence[Mapping], label: str) -> Picture:
     """A compiled call against its number of inputs, an empty graph's, and that with its guards left out, both axes from 0."""
     title = "A compiled call against its inputs"
     keys = {"us": "a compiled sum", "nothing_us": "an empty graph", "unguarded_us": "an empty graph, guards left out (unsafe)"}
-    series = {
-        name: {row["inputs"]: row[key] for row in rows if row.get(key) is not None} for key, name in keys.items()
-    }
+    series = {name: {row["inputs"]: row[key] for row in rows if row.get(key) is not None} for key, name in keys.items()}
     series = {name: points for name, points in series.items() if points}
 
     def paint(figure, axes) -> None:
@@ -109,12 +107,12 @@ def inputs(rows: Sequence[Mapping], label: str) -> Picture:
         axes.set_title(label, fontsize=9, fontweight="normal", color=theme.MUTED)
         _headline(figure, title)
 
-    cells = [
-        {"inputs": f"{row['inputs']}"}
-        | {name: format_time(1e3 * points[row["inputs"]]) if row["inputs"] in points else NOTHING for name, points in series.items()}
-        for row in rows
-    ]
+    cells = []
+    for k in (row["inputs"] for row in rows):
+        told = {name: format_time(1e3 * points[k]) if k in points else NOTHING for name, points in series.items()}
+        cells.append({"inputs": f"{k}"} | told)
     alt = f"Lines: {title}. " + "; ".join(
         f"{cell['inputs']} inputs " + ", ".join(f"{name} {cell[name]}" for name in series) for cell in cells
     )
-    return Picture(_drawn(paint, 2.9), f"{alt}. {label}", Table(cells, {"inputs": "inputs", **{n: n for n in series}}, title, [label]))
+    table = Table(cells, {"inputs": "inputs", **{name: name for name in series}}, title, [label])
+    return Picture(_drawn(paint, 2.9), f"{alt}. {label}", table)

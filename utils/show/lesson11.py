@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from utils.measure.capture import judged as judged_part
-from utils.measure.launch_here import Found
 from utils.measure.study_here import Both
 from utils.model import payback, recordings
 from utils.show import capture_figures, controls, payback_explorer, study_end
@@ -60,8 +59,8 @@ WIDE_ANSWERS = {
 }
 BOTH_ANSWERS = {
     "captured": ("launches_come_first", "Captured alone"),
-    "fused": ("one_cure_is_enough", "Fused alone"),
-    "both": (None, "Fused, and then captured"),
+    "fused": (None, "Fused; to capture it as well adds little"),
+    "both": (None, "Fused and captured, clearly"),
     "none": (None, "None of them beats op by op"),
 }
 TAPE_ANSWERS = {
@@ -85,7 +84,7 @@ WHY = {
     "capture.fx": "A list of calls in Python still goes all the way down, op by op. Only its order was found before.",
     "capture.tax": "Each way leaves out one layer more than the one before it. What goes between two ways is that layer's price.",
     "capture.wide": "The same kernels move the same bytes. A gap in front of a long kernel was hidden anyway.",
-    "capture.both": "Fusing leaves fewer kernels, capture takes the host's part off those. A seed among the arguments is captured too.",
+    "capture.both": "Fusing leaves fewer kernels, capture takes off what the host pays for those. (A seed is captured as well.)",
     "capture.pays": "Seconds once, microseconds each step: only many equal steps pay for it.",
     "capture.inputs": "Compiled code takes each input anew: it is checked, unpacked and handed over, call after call.",
     "capture.tape": "Forward and backward were traced together and cut in two. At run time one node joins the halves.",
@@ -119,10 +118,10 @@ def _alike(a, b) -> bool:
 def empty(output, answer, graph) -> tuple[str | None, Sentence]:
     """(text of the option that was found, sentences): what the output holds after capture; and what recorded the calls."""
     computed = _alike(output, answer)
-    holds = "f(x): the memory held it already" if computed else "not f(x): nothing has run yet"
+    holds = "That is f(x)" if computed else "That is not f(x): nothing has run yet"
     nodes = "" if graph.nodes is None else f", {graph.nodes} nodes"
     nodes += f", {graph.baked} of them baked" if graph.baked else ""
-    words = f"Recorded as: {graph.by}{nodes}; capture took {format_time(1e9 * graph.capture_s)}. The output holds {holds}."
+    words = f"{holds}. Recorded as: {graph.by}{nodes}; capture took {format_time(1e9 * graph.capture_s)}."
     return EMPTY_ANSWERS["answer" if computed else "nothing"][1], Sentence(words, f"{graph.why}." if graph.why else "")
 
 
@@ -131,7 +130,7 @@ def stale(output, of_old, of_new) -> tuple[str | None, Sentence]:
     key = "new" if _alike(output, of_new) else "old" if _alike(output, of_old) else "neither"
     words = {
         "new": "The replay computed f of the new tensor's numbers.",
-        "old": "The replay computed f of the old tensor's numbers: it reads where it read when it was captured, and says nothing.",
+        "old": "The replay computed f of the old tensor's numbers: it reads where it read in the capture, and says nothing.",
         "neither": "The output is f of neither tensor.",
     }
     return STALE_ANSWERS[key][1], Sentence(words[key])
@@ -175,7 +174,7 @@ def gain(part: Both) -> Sentence:
         host = (
             "One thread is host and device here: what a replay takes, it takes of the host."
             if value["device"] == "cpu"
-            else f"The host pays {format_ns(n['host_100'])} for a replay of 100 nodes, {format_ns(n['host_1000'])} for one of 1,000."
+            else f"The host pays {format_ns(n['host_100'])} for a replay of 100 nodes, {format_ns(n['host_1000'])} for 1,000."
         )
         return (
             f"Op by op an add of one element costs {format_ns(n['eager_node'])}. A replay of 100 takes {_us(row['device_us'])}: "
@@ -212,9 +211,7 @@ def longer(part: Both) -> tuple[str | None, Sentence]:
     def say(value: Mapping) -> str:
         n = value["numbers"]
         share = max(0.0, n["fixed"]) / (1e3 * _row(value, 100)["device_us"])
-        return (
-            f"1,000 nodes took {times(_longer(value))} as long as 100. Of the 100 nodes' replay the fixed part F is {per_cent(share)}."
-        )
+        return f"1,000 nodes took {times(_longer(value))} as long as 100. Of 100 nodes' replay F is {per_cent(share)}."
 
     return option(part, kind, LONGER_ANSWERS), told(part, "a longer graph", say)
 
@@ -229,30 +226,14 @@ def receipt_words(part: Both) -> str:
         return ""
     host, node, period = (format_ns(found[name]) for name in ("replay host", "captured per node", "period"))
     return (
-        f"What the recorded receipt of a GPU has of graphs: op by op an add every {period}, in a graph a node more {node}; the host "
-        f"pays {host} for a replay of 100 nodes ({recordings.label(best.where, best.date, 'cuda')})."
+        f"What the recorded receipt of a GPU has of graphs: op by op an add every {period}, in a graph a node more {node}; the "
+        f"host pays {host} for a replay of 100 nodes ({recordings.label(best.where, best.date, 'cuda')})."
     )
 
 
 def node_views(part: Both) -> list[Picture]:
     """A replay against its nodes, here and as recorded, each in a figure of its own with its table."""
     return [capture_figures.nodes(found.value["rows"], found.label) for found in each(part)]
-
-
-def node_tables(part: Both) -> list[Table]:
-    """Each length of graph: a replay, the fit, the host's part, and the same ops one by one."""
-    columns = {"nodes": "nodes", "replay": "a replay", "fit": "F + n · c", "host": "the host pays", "eager": "op by op"}
-
-    def line(row: Mapping) -> dict:
-        return {
-            "nodes": f"{row['nodes']:,}",
-            "replay": _us(row["device_us"]),
-            "fit": _us(row["fit_us"]),
-            "host": _us(row["host_us"]),
-            "eager": _us(row.get("eager_us")),
-        }
-
-    return tables(part, columns, "A replay by its nodes", line)
 
 
 # ------------------------------------------------------------------------------------------------ without CUDA
@@ -263,7 +244,7 @@ def three_forms(traced, listed) -> Table:
     nodes = [node for node in traced.graph.nodes if node.op not in ("placeholder", "output")]
     names = ", ".join(getattr(node.target, "__name__", str(node.target)) for node in nodes)
     rows = [
-        {"form": "an fx graph", "holds": f"Python calls by name: {names}", "call": "Python, parser, dispatcher, set-up, result"},
+        {"form": "an fx graph", "holds": f"ops by name: {names}", "call": "Python, parser, dispatcher, set-up, result"},
         {
             "form": "a list of calls",
             "holds": f"ops with their tensors: {', '.join(listed.graph.calls)}",
@@ -304,36 +285,40 @@ def fx(part: Both) -> tuple[str | None, Sentence]:
 def tax(part: Both) -> tuple[str | None, Sentence]:
     """(text of the option that was measured, sentences): which layer's absence takes off most, and what is left at the end."""
 
-    def taken(value: Mapping) -> dict[str, float] | None:
-        found = _ways(value)
-        if not {way for _, *pair, _ in LAYERS for way in pair} <= set(found):
-            return None
-        return {key: found[a]["ns_an_op"] - found[b]["ns_an_op"] for key, a, b, _ in LAYERS}
-
     def kind(value: Mapping) -> str | None:
-        by = taken(value)
-        return None if by is None else max(by, key=by.get)
+        seen = {key: ns for key, ns, _ in _layers(value) if ns is not None}
+        return max(seen, key=seen.get) if seen and max(seen.values()) > 0 else None
 
     def say(value: Mapping) -> str:
-        by = taken(value)
-        if by is None:
+        layers = _layers(value)
+        if not layers:
             missing = "; ".join(dict.fromkeys(value["missing"].values()))
             return f"Not measured: the ways in C++ did not run ({missing})."
         found, eager = _ways(value), _ways(value)["eager"]["ns_an_op"]
-        error = value["numbers"]["worst_aa"] * eager
         words = []
-        for key, _, _, name in LAYERS:
-            less = f"{format_ns(abs(by[key]))}, {per_cent(abs(by[key]) / eager)}"
-            words.append(
-                f"without {name} {less if by[key] > error else f'no difference seen' if by[key] >= -error else f'it is {less}, more'}"
-            )
+        for _, ns, name in layers:
+            size = "" if ns is None else f"{format_ns(abs(ns))}, {per_cent(abs(ns) / eager)}"
+            words.append(f"without {name} {'no difference seen' if ns is None else f'{size} less' if ns > 0 else f'{size} more'}")
         left = found["baked"]
         return (
-            f"Of {format_ns(eager)} an op there go: {'; '.join(words)}. Left are {format_ns(left['ns_an_op'])} for the walk and the "
+            f"Of {format_ns(eager)} an op: {'; '.join(words)}. Left are {format_ns(left['ns_an_op'])} for the walk and the "
             f"kernel: {times(left['gain'])} as fast as eager."
         )
 
     return option(part, kind, TAX_ANSWERS), told(part, "where the price goes", say, "by a recording")
+
+
+def _layers(value: Mapping) -> list[tuple[str, float | None, str]]:
+    """(key, ns an op that leaving it out saves, None inside the error, its words) of each layer; [] where a way did not run."""
+    found = _ways(value)
+    if not {way for _, *pair, _ in LAYERS for way in pair} <= set(found):
+        return []
+    race = value["races"]["100x1"]
+    out = []
+    for key, before, after, name in LAYERS:
+        seen = race.difference(found[before]["way"], found[after]["way"]).seen
+        out.append((key, found[before]["ns_an_op"] - found[after]["ns_an_op"] if seen else None, name))
+    return out
 
 
 def way_figures(part: Both, ops: int = 100, elements: int = 1) -> list[Picture]:
@@ -347,17 +332,31 @@ def way_figures(part: Both, ops: int = 100, elements: int = 1) -> list[Picture]:
     return out
 
 
-def sizes(part: Both) -> list[Table]:
-    """Every way by number of ops and of elements: times as fast as eager."""
+def sizes(part: Both, replays: Both) -> list[Table]:
+    """Every way by number of ops and of elements: times as fast as eager; beside them, labelled, a CUDA graph's gain."""
+    gain_there, whose = graph_gain(replays)
     out = []
     for found in each(part):
         cases = list(dict.fromkeys((row["ops"], row["elements"]) for row in found.value["rows"]))
         names = {row["key"]: row["way"] for row in found.value["rows"]}
         by = {(row["key"], row["ops"], row["elements"]): significant(row["gain"], 2) for row in found.value["rows"]}
         rows = [{"way": name} | {f"{n}x{e}": by.get((key, n, e)) for n, e in cases} for key, name in names.items()]
+        if gain_there is not None:
+            rows.append({"way": "a CUDA graph, on another machine", "100x1": significant(gain_there, 2)})
         columns = {"way": "way"} | {f"{n}x{e}": f"{n:,} ops of {e:,}" for n, e in cases}
-        out.append(Table(rows, columns, "Times as fast as eager", [found.label, *found.value["notes"]]))
+        out.append(Table(rows, columns, "Times as fast as eager", [found.label, f"CUDA graph: {whose}", *found.value["notes"]]))
     return out
+
+
+def graph_gain(replays: Both) -> tuple[float | None, str]:
+    """(how many times as fast as op by op a recorded CUDA graph of 100 adds is, whose): the study's, else the receipt's."""
+    if replays.there.value is not None:
+        return replays.there.value["numbers"]["gain_100"], replays.there.label
+    best = recordings.best("cuda")
+    found = best.receipt().device_time if best else {}
+    if not {"period", "captured of 100"} <= set(found):
+        return None, f"not measured, {replays.there.why}"
+    return found["period"].ns / found["captured of 100"].ns, recordings.label(best.where, best.date, "cuda")
 
 
 def rules(part: Both) -> Table | Sentence:
@@ -380,7 +379,7 @@ def _block(value: Mapping, size: str) -> dict[str, Mapping]:
 
 
 def wide(part: Both, moved: Both) -> tuple[str | None, Sentence]:
-    """(text of the option that was measured, sentences): a wide block captured, fused; and the bytes of a captured op, counted."""
+    """(text of the option that was measured, sentences): a wide block captured and fused; and the bytes of a replay, counted."""
 
     def kind(value: Mapping) -> str | None:
         found = _block(value, "wide")
@@ -418,7 +417,9 @@ def both_cures(part: Both) -> tuple[str | None, Sentence]:
     def kind(value: Mapping) -> str:
         found = {key: row["gain"] for key, row in _block(value, "small").items() if key in ("captured", "fused", "both")}
         best = max(found, key=found.get, default="none")
-        return best if found and found[best] > 1 else "none"
+        if not found or found[best] <= 1:
+            return "none"
+        return "fused" if best == "both" and found["both"] < CLOSE * found.get("fused", 0.0) else best
 
     def say(value: Mapping) -> str:
         found = _block(value, "small")
@@ -426,9 +427,7 @@ def both_cures(part: Both) -> tuple[str | None, Sentence]:
             f"{row['way']} {_us(row['step_us'])}, {times(row['gain'])} as fast" for key, row in found.items() if key != "eager"
         ]
         copies = value["numbers"].get("small_copy")
-        ends = (
-            f" In every captured way new inputs are copied in: {format_ns(copies)}, inside its price." if copies else ""
-        )
+        ends = f" In every captured way new inputs are copied in: {format_ns(copies)}, inside its price." if copies else ""
         return f"The small block: op by op {_us(found['eager']['step_us'])}; {'; '.join(words)}.{ends}"
 
     return option(part, kind, BOTH_ANSWERS), told(part, "a small block", say)
@@ -550,8 +549,8 @@ def inputs(part: Both) -> tuple[str | None, Sentence]:
                 else "so no difference is seen that would be the guards'"
             )
             words.append(
-                f"An empty graph, which only checks its inputs and hands them over, takes {format_ns(checked)} an input, and with "
-                f"its guards left out, which nobody should, {format_ns(bare)}: {part_of}."
+                f"An empty graph, which only checks its inputs and hands them over, takes {format_ns(checked)} an input, and "
+                f"with its guards left out, which nobody should, {format_ns(bare)}: {part_of}."
             )
         return " ".join(words)
 
@@ -574,8 +573,8 @@ def tape(part: Both) -> tuple[str | None, Sentence]:
         n = value["numbers"]
         return (
             f"{value['expression']}: eager leaves {n['eager_nodes']:.0f} nodes ({', '.join(value['eager_tape'])}), compiled "
-            f"{n['compiled_nodes']:.0f} ({', '.join(value['compiled_tape'])}). The joint graph has {n['joint_ops']:.0f} ops; cut in "
-            f"two they are {n['forward_ops']:.0f} forward and {n['backward_ops']:.0f} backward, and {n['saved']:.0f} tensors "
+            f"{n['compiled_nodes']:.0f} ({', '.join(value['compiled_tape'])}). The joint graph has {n['joint_ops']:.0f} ops; cut "
+            f"in two they are {n['forward_ops']:.0f} forward and {n['backward_ops']:.0f} backward, and {n['saved']:.0f} tensors "
             f"go across."
         )
 

@@ -60,7 +60,8 @@ def words(cure: Cure, shapes: int, copies_us: float, power: float) -> str:
     less = "without it" if spent[0] < spent[1] else "with it"
     return (
         f"{head} In µs: a step {significant(1e-3 * cure.before_ns)} without it, {significant(1e-3 * after)} with it. "
-        f"{_count(count)} step{'s take' if count > 1 else ' takes'} {_seconds(spent[0])} without it and {_seconds(spent[1])} with it: less {less}."
+        f"{_count(count)} step{'s take' if count > 1 else ' takes'} {_seconds(spent[0])} without it and {_seconds(spent[1])} "
+        f"with it: less {less}."
     )
 
 

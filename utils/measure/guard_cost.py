@@ -7,7 +7,6 @@ so that guards and the handing over of arguments are all there is; and that one 
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from functools import partial
 
 from utils.measure.chains_of_adds import total
@@ -24,18 +23,19 @@ REAL, NOTHING, UNGUARDED = "{} inputs, compiled", "{} inputs, an empty graph", "
 
 def guards(device: str = "cpu", progress: Progress | None = None, *, quick: bool = False) -> dict:
     """ "rows": [{"inputs", "us" (a call of the compiled sum), "nothing_us" (an empty graph of so many inputs), "unguarded_us"
-    (that with its guards skipped)}], "race" (ns, the host), "missing" {line: why}, "numbers": "per_input", "per_input_lo",
-    "per_input_hi" (ns, 95 %), "fixed", "nothing_per_input", "unguarded_per_input", "guard_per_input" (their difference),
-    "guard_share" (of per_input), "least_us", "most_us", "aa_error". What cannot be had is None in rows, missing in numbers, and
-    told. A few seconds, and what compiling takes. MeasurementError where nothing can be compiled, not even an empty graph.
-    """
+    (that with its guards left out), "guards" (how many there are)}], "race" (ns, the host), "missing" {line: why}, "numbers":
+    "per_input", "per_input_lo", "per_input_hi" (ns, 95 %), "fixed", "nothing_per_input", "unguarded_per_input",
+    "guard_per_input" (their difference), "guard_share" (of per_input), "guards_an_input" (guards that one more input adds,
+    counted), "guards_least" (with two), "least_us", "most_us", "aa_error". What cannot be had is None in rows, missing in
+    numbers, and told. A few seconds, and what compiling takes. MeasurementError where nothing can be compiled, not even an empty
+    graph."""
     need(device, "guards")
     import torch
 
     counts = QUICK if quick else INPUTS
     missing: dict[str, str] = {}
     variants: dict[str, Callable] = {}
-    inside: dict[str, Callable] = {}
+    counted: dict[int, int] = {}
     with one_thread(device) as alone, torch.no_grad():
         for at, k in enumerate(counts):
             if progress:
@@ -43,7 +43,7 @@ def guards(device: str = "cpu", progress: Progress | None = None, *, quick: bool
             given = [torch.randn(1, device=device) for _ in range(k)]
             made = {
                 NOTHING: lambda k=k: torch.compile(total(k, "_nothing"), backend=_nothing, dynamic=False),
-                UNGUARDED: lambda k=k: torch.compile(total(k, "_nothing"), backend=_nothing, dynamic=False),
+                UNGUARDED: lambda k=k: _without(total(k, "_unguarded"), counted, k),
                 REAL: lambda k=k: torch.compile(total(k), dynamic=False),
             }
             for name, make in made.items():
@@ -52,20 +52,16 @@ def guards(device: str = "cpu", progress: Progress | None = None, *, quick: bool
                 try:
                     f = make()
                     f(*given)
-                    with _context(name)():  # a first call with its guards left out may look the code up anew
-                        f(*given)
-                except Exception as error:  # no compiler, a stance that this torch lacks: each in its own way
+                except Exception as error:  # no compiler, no way to leave guards out: each in its own way
                     missing[name] = f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
                     continue
                 variants[name.format(k)] = partial(f, *given)
-                inside[name.format(k)] = _context(name)
         kept = {name: f for name, f in variants.items() if not any(name == lost.format(k) for lost in missing for k in counts)}
         if not kept:
             raise MeasurementError(f"nothing can be compiled here: {next(iter(missing.values()))}")
         found = time_host(
             kept,
             device=device,
-            inside={name: inside[name] for name in kept},
             blocks=20 if quick else 60,
             at_most_s=3.0 if quick else 15.0,
             progress=within(progress, 0.5, 0.5),
@@ -80,6 +76,7 @@ def guards(device: str = "cpu", progress: Progress | None = None, *, quick: bool
             "us": _us(found, REAL.format(k)),
             "nothing_us": _us(found, NOTHING.format(k)),
             "unguarded_us": _us(found, UNGUARDED.format(k)),
+            "guards": counted.get(k),
         }
         for k in counts
     ]
@@ -89,7 +86,7 @@ def guards(device: str = "cpu", progress: Progress | None = None, *, quick: bool
         "rows": rows,
         "race": found,
         "missing": told,
-        "numbers": _numbers(lines, rows) | {"aa_error": found.aa_error, "error": found.error},
+        "numbers": _numbers(lines, rows) | _counted(counted) | {"aa_error": found.aa_error, "error": found.error},
         "notes": [alone, *(f"{kind}: {why}" for kind, why in told.items())],
     }
 
@@ -99,14 +96,26 @@ def _nothing(module, inputs) -> Callable:
     return lambda *given: (given[0],)
 
 
-def _context(kind: str) -> Callable:
+def _without(f: Callable, counted: dict[int, int], k: int) -> Callable:
+    """f compiled to an empty graph whose guards are all left out; how many there would have been goes into `counted`."""
     import torch
 
-    return partial(torch.compiler.set_stance, skip_guard_eval_unsafe=True) if kind == UNGUARDED else nullcontext
+    def none_of(guards) -> list[bool]:
+        counted[k] = len(guards)
+        return [False] * len(guards)
+
+    return torch.compile(f, backend=_nothing, dynamic=False, options={"guard_filter_fn": none_of})
 
 
 def _us(found: Race, name: str) -> float | None:
     return found[name].ns * 1e-3 if name in found.readings else None
+
+
+def _counted(guards: dict[int, int]) -> dict[str, float]:
+    if len(guards) < 2:
+        return {}
+    few, many = min(guards), max(guards)
+    return {"guards_an_input": (guards[many] - guards[few]) / (many - few), "guards_least": float(guards[few])}
 
 
 def _numbers(lines: dict[str, Line], rows: list[dict]) -> dict[str, float]:

@@ -15,7 +15,8 @@ from typing import Any
 from utils.measure import seams
 
 # Ops whose result Python reads, or whose size depends on data: while a stream is captured there is no data yet.
-REFUSED = ("_local_scalar_dense", "equal", "allclose", "is_nonzero", "item", "nonzero", "masked_select", "_unique2", "unique_dim")
+REFUSED = ("_local_scalar_dense", "equal", "allclose", "is_nonzero", "item", "nonzero", "masked_select", "_unique2", "unique_dim",
+           "_linalg_check_errors")  # fmt: skip
 NOTHING = ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided")  # make memory and put nothing into it
 
 
@@ -85,8 +86,8 @@ def recording() -> Iterator[Record]:
             record.calls.append(call)
             return out
         results = tuple(seams.tensors_in(out))
-        there = {_place(t) for t in given}
-        if all(_place(t) in there for t in results):
+        there = {_place(t) for t in given if t.numel()}  # without elements there is no address to share
+        if results and all(_place(t) in there for t in results):
             record.views += 1
             return out
         made.update((_place(t), t) for t in results)

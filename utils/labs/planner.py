@@ -79,6 +79,11 @@ def recorded() -> dict[str, Trace]:
 def random_buffers(seed, n: int, alive: int = 8) -> list[Buffer]:
     """`n` buffers of a made-up program, of which about `alive` live at a time, whatever n is: a dozen sizes that come again and
     again, from some bytes to a megabyte, most lives short and a few long."""
+    return list(_drawn(seed, n, alive))
+
+
+@lru_cache(maxsize=64)
+def _drawn(seed, n: int, alive: int) -> tuple[Buffer, ...]:
     rng = random.Random(f"lab 9/{seed}")
     sizes = [round(2 ** rng.uniform(5, 20)) for _ in range(12)]
     found = []
@@ -87,7 +92,7 @@ def random_buffers(seed, n: int, alive: int = 8) -> list[Buffer]:
         life = 1 + int(rng.expovariate(1 / (2 * alive)))
         found.append(Buffer(i, rng.choice(sizes), start, start + life))
     rng.shuffle(found)
-    return found
+    return tuple(found)
 
 
 def full_arena(seed, n: int, align: int = 64) -> tuple[list[Buffer], int]:

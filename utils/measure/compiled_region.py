@@ -29,7 +29,6 @@ class Region:
             "forward_ops": list(self.forward_ops),
             "backward_ops": list(self.backward_ops),
             "same": self.same,
-            "saved": self.saved,
         }
 
 

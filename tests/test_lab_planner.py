@@ -11,7 +11,7 @@ import pytest
 from grading import course
 from tests.lab_answers import LIAR, answered
 from utils.labs import cells, planner
-from utils.labs.planner import Asked, Counted, TooManyRounds, ask, judged, rounds
+from utils.labs.planner import Asked, NotYours, TooManyRounds, ask, judged, rounds, tried
 from utils.model import memory_plan
 from utils.model.memory_plan import Buffer
 
@@ -67,6 +67,38 @@ def test_what_is_recorded_now_is_what_the_solution_reads():
     got = namespace["lifetimes"](events)
     assert [[b.size, b.start, b.end] for b in got] == [[n, s, len(events) if e < 0 else e] for n, s, e in seen.lives]
     assert [b.size for b in got] == [256, 256, 64, 0, 64], "the input, the product, relu's result, nothing, the output"
+
+
+def test_the_profiler_sees_the_same_memory():
+    """Another witness: what the allocator handed out while the same ops ran, by size, and the most that lived at once."""
+    import torch
+
+    from utils.measure import alloc_trace
+    from utils.measure.storage_events import watched
+
+    x = torch.randn(64, 64)
+
+    def program():
+        y = x
+        for _ in range(4):
+            z = y * 2
+            y = z.t() + x
+        return y
+
+    program()
+    try:
+        seen = alloc_trace.trace(program).at_least(1_024)
+    except alloc_trace.MeasurementError as error:
+        pytest.skip(str(error))
+    made = [Buffer(n, *life) for n, life in enumerate(_made(watched(program)))]
+    assert sorted(b.size for b in seen.blocks) == sorted(b.size for b in made) == [64 * 64 * 4] * 8
+    assert seen.peak == memory_plan.peak(made)
+
+
+def _made(seen) -> list[tuple[int, int, int]]:
+    """The lives of what the program made, inputs left out."""
+    end = len(seen.events)
+    return [(n, s, end if e < 0 else e) for n, s, e in seen.lives if seen.events[s][0] == "make"]
 
 
 def test_drawn_events_hold_all_that_a_trace_can_hold():
@@ -150,11 +182,23 @@ def test_rounds_leave_a_tracer_as_it_was():
     assert sys.gettrace() is before
 
 
-def test_an_order_that_leaves_one_out_is_refused():
-    counted = Counted([Buffer(0, 1, 0, 1), Buffer(1, 1, 0, 1)])
+def test_a_search_is_counted_and_gives_orders_of_all():
+    two = [Buffer(0, 64, 0, 1), Buffer(1, 64, 0, 1)]
+    got = tried(lambda buffers, bound, in_order, budget: (in_order(buffers[::-1]).offsets, True), two, 128, 5)
+    assert (got.fault, got.size, got.proven, got.plans) == ("", 128, True, 1)
     with pytest.raises(ValueError, match="each buffer"):
-        counted([Buffer(0, 1, 0, 1)])
-    assert counted.calls == 0
+        tried(lambda buffers, bound, in_order, budget: in_order(buffers[:1]), two, 128, 5)
+    assert "returns (offsets, proven)" in tried(lambda *given: {}, two, 128, 5).fault
+
+
+def test_the_courses_planners_refuse_while_an_answer_is_judged():
+    two = [Buffer(0, 64, 0, 1), Buffer(1, 64, 0, 1)]
+    for cheat in (memory_plan.by_size, memory_plan.best_of, memory_plan.optimum):
+        with pytest.raises(NotYours):
+            ask(lambda buffers, align, cheat=cheat: cheat(buffers, align).offsets, two)
+        with pytest.raises(NotYours):
+            tried(lambda buffers, bound, in_order, budget, cheat=cheat: (cheat(buffers).offsets, True), two, 128, 5)
+    assert memory_plan.by_size(two).size == 128, "and work again afterwards"
 
 
 def test_a_sketch_shows_who_lies_where_and_where_two_do():

@@ -1,4 +1,4 @@
-"""Memory plans: buffers from an allocator's events, the peak, planners on drawn traces, errors that name the two that overlap."""
+"""Memory plans: the sum, the peak, the smallest arena there is, planners on drawn traces, errors with the names of two."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import random
 import pytest
 
 from utils.model import memory_plan
-from utils.model.memory_plan import PLANNERS, BadPlan, Buffer, liveness, optimum, overlap, peak, profile, total, validate
+from utils.model.memory_plan import PLANNERS, BadPlan, Buffer, optimum, overlap, peak, profile, total, validate
 
 
 def drawn(seed: int, n: int, moments: int = 12, largest: int = 9) -> list[Buffer]:
@@ -36,21 +36,6 @@ def test_a_buffer_lives_at_some_moment_and_has_no_negative_size():
     assert Buffer(0, 1, 0, 5).meets(Buffer(1, 1, 4, 9)) and not Buffer(0, 1, 0, 5).meets(Buffer(1, 1, 5, 9))
 
 
-def test_an_allocators_events_become_buffers():
-    """Taken again at an address, freed without having been taken, never freed, and nothing at all."""
-    events = [(10, 1, 100), (11, 2, 50), (12, 1, -100), (13, 1, 60), (13, 9, 0), (14, 7, -32), (15, 2, -50)]
-    assert liveness(events) == [Buffer(0, 100, 10, 12), Buffer(1, 32, 10, 14), Buffer(2, 50, 11, 15), Buffer(3, 60, 13, 16)]
-    assert liveness(events, end=99)[-1].end == 99
-    assert liveness([]) == []
-
-
-def test_events_that_contradict_themselves_are_refused():
-    with pytest.raises(ValueError, match="in use since 0"):
-        liveness([(0, 1, 10), (1, 1, 10)])
-    with pytest.raises(ValueError, match="gives back 9 bytes at moment 1; it took 10"):
-        liveness([(0, 1, 10), (1, 1, -9)])
-
-
 @pytest.mark.parametrize("seed", range(6))
 def test_sum_profile_and_peak_are_what_counting_every_moment_gives(seed):
     buffers, align = drawn(seed, 20), random.Random(seed).choice([1, 4])
@@ -63,15 +48,10 @@ def test_sum_profile_and_peak_are_what_counting_every_moment_gives(seed):
     for moment in range(20):
         now = steps.get(moment, now)
         assert now == live[moment]
-    moment, there = memory_plan.at_peak(buffers, align)
-    assert live[moment] == max(live) and sum(sizes[b.id] for b in there) == max(live)
-    assert [b.size for b in there] == sorted((b.size for b in there), reverse=True)
 
 
 def test_without_bytes_there_is_no_peak():
     assert peak([]) == 0 and peak([Buffer(0, 0, 0, 5)]) == 0
-    with pytest.raises(ValueError, match="no peak"):
-        memory_plan.at_peak([Buffer(0, 0, 0, 5)])
 
 
 # ------------------------------------------------------------------------------------------------ planners

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import random
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -164,7 +165,9 @@ class Asked:
 
 def ask(place: Callable, buffers: Sequence[Buffer], align: int = 64) -> Asked:
     """The answer of the planner `place(buffers, align)` for copies of the buffers: whatever it does to them, these are judged."""
-    return judged(buffers, place([replace(b) for b in buffers], align), align)
+    with _own_work():
+        offsets = place([replace(b) for b in buffers], align)
+    return judged(buffers, offsets, align)
 
 
 def judged(buffers: Sequence[Buffer], offsets, align: int = 64) -> Asked:
@@ -180,17 +183,51 @@ def judged(buffers: Sequence[Buffer], offsets, align: int = 64) -> Asked:
         return Asked(str(error), 0)
 
 
-class Counted:
-    """`in_order` for a search: a plan for buffers in the order given, each at the lowest free offset; the calls are counted."""
+@dataclass(frozen=True)
+class Tried:
+    """What a search answered: the `fault` and `size` of its plan as in `Asked`, what it says of a proof, and its plans."""
 
-    def __init__(self, buffers: Sequence[Buffer], align: int = 64):
-        self.buffers, self.align, self.calls = buffers, align, 0
+    fault: str
+    size: int
+    proven: object
+    plans: int
 
-    def __call__(self, order: Sequence[Buffer]) -> Plan:
-        if sorted(b.id for b in order) != sorted(b.id for b in self.buffers):
+
+def tried(search: Callable, buffers: Sequence[Buffer], bound: int, budget: int, align: int = 64) -> Tried:
+    """The answer of `search(buffers, bound, in_order, budget)`; its calls of in_order are counted and are to be orders."""
+    plans, planned = 0, memory_plan._placed
+
+    def in_order(order: Sequence[Buffer]) -> Plan:
+        nonlocal plans
+        if sorted(b.id for b in order) != sorted(b.id for b in buffers):
             raise ValueError("an order has each buffer of the trace once")
-        self.calls += 1
-        return memory_plan.in_order(order, self.align)
+        plans += 1
+        return planned(list(order), align, memory_plan._lowest, "in order")
+
+    with _own_work():
+        answer = search([replace(b) for b in buffers], bound, in_order, budget)
+    if type(answer) is not tuple or len(answer) != 2:
+        return Tried(f"a search returns (offsets, proven); this is a {type(answer).__name__}", 0, None, plans)
+    got = judged(buffers, answer[0], align)
+    return Tried(got.fault, got.size, answer[1], plans)
+
+
+class NotYours(AssertionError):
+    """The course's planner was asked where the learner's own is judged."""
+
+
+@contextmanager
+def _own_work() -> Iterator[None]:
+    """While an answer is judged, the planners of utils.model.memory_plan refuse."""
+
+    def refuse(*given):
+        raise NotYours("this asks the course's planner (utils.model.memory_plan); what is judged here is your own")
+
+    planned, memory_plan._placed = memory_plan._placed, refuse
+    try:
+        yield
+    finally:
+        memory_plan._placed = planned
 
 
 class TooManyRounds(AssertionError):
@@ -216,7 +253,8 @@ def rounds(call: Callable[[], object], most: int = 3_000_000) -> int:
     before = sys.gettrace()
     sys.settrace(look)
     try:
-        call()
+        with _own_work():
+            call()
         stayed = sys.gettrace() is look
     finally:
         sys.settrace(before)

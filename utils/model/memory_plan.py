@@ -6,7 +6,7 @@ Placing buffers whose times are fixed is *dynamic storage allocation*: NP-hard, 
 against is `peak`, the most bytes that live at once, which no arena can be smaller than; and, for a handful of buffers, `optimum`.
 
 `by_size` is the greedy of Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020 (arXiv
-2001.03288), the default of TensorFlow Lite: largest first, each into the smallest gap that holds it.
+2001.03288), used in TensorFlow Lite: largest first, each into the smallest gap that holds it.
 """
 
 from __future__ import annotations
@@ -59,35 +59,7 @@ def aligned(size: int, align: int = ALIGN) -> int:
     return -(-size // align) * align
 
 
-# ------------------------------------------------------------------------------------------------ when buffers live
-
-
-def liveness(events: Iterable[tuple[int, int, int]], end: int | None = None) -> list[Buffer]:
-    """The buffers of an allocator's events (moment, address, bytes), in order of time: more than 0 bytes were taken there, fewer
-    were given back, as a profiler's memory events say it.
-
-    An address that was given back and is taken again is another buffer; ids are 0, 1, 2 … in the order of the taking. Memory that
-    is given back and was taken before the first event lived from its moment on; memory that is never given back lives up to
-    `end`, one after the last event unless given. An event of 0 bytes is none: nothing was taken. ValueError where an address
-    is taken twice, or gives back other bytes than it took.
-    """
-    events = [(at, address, size) for at, address, size in events if size]
-    first = min((at for at, _, _ in events), default=0)
-    end = max((at for at, _, _ in events), default=0) + 1 if end is None else end
-    held: dict[int, tuple[int, int]] = {}
-    found: list[tuple[int, int, int]] = []  # start, size, end
-    for at, address, size in events:
-        if size > 0:
-            if address in held:
-                raise ValueError(f"address {address:#x} is taken at moment {at} and has been in use since {held[address][0]}")
-            held[address] = (at, size)
-            continue
-        start, taken = held.pop(address, (first, -size))
-        if taken != -size:
-            raise ValueError(f"address {address:#x} gives back {-size} bytes at moment {at}; it took {taken}")
-        found.append((start, taken, max(at, start + 1)))
-    found += [(start, size, max(end, start + 1)) for start, size in held.values()]
-    return [Buffer(i, size, start, stop) for i, (start, size, stop) in enumerate(sorted(found, key=lambda row: (row[0], row[2])))]
+# ------------------------------------------------------------------------------------------------ the two ends
 
 
 def total(buffers: Iterable[Buffer], align: int = ALIGN) -> int:
@@ -112,15 +84,6 @@ def profile(buffers: Iterable[Buffer], align: int = ALIGN) -> list[tuple[int, in
 def peak(buffers: Iterable[Buffer], align: int = ALIGN) -> int:
     """The most bytes that live at one moment: the lower bound of every arena."""
     return max((live for _, live in profile(buffers, align)), default=0)
-
-
-def at_peak(buffers: Sequence[Buffer], align: int = ALIGN) -> tuple[int, list[Buffer]]:
-    """The first moment of the peak, and the buffers that live then, largest first. ValueError without any buffer of a size."""
-    steps = profile(buffers, align)
-    if not steps:
-        raise ValueError("no buffer of more than 0 bytes: there is no peak")
-    moment = max(steps, key=lambda step: (step[1], -step[0]))[0]
-    return moment, sorted((b for b in buffers if b.size and b.start <= moment < b.end), key=lambda b: -b.size)
 
 
 # ------------------------------------------------------------------------------------------------ planners

@@ -7,7 +7,7 @@ from tests.ridges import HERE, THERE, both, part
 from utils.measure import arena_traffic, fragmentation, stream_reuse
 from utils.measure.alloc_trace import from_events
 from utils.measure.block_memory import FORWARD, KEEPING, SHORT, TRAINING
-from utils.measure.recompute import STORE, name_of
+from utils.measure.recompute import name_of
 from utils.model import memory_plan
 
 __all__ = ["HERE", "THERE", "both"]
@@ -28,7 +28,13 @@ def chain(kept: tuple[int, ...] = (5,), overlap: int = 1, size: int = 4 * MIB):
 
 
 def liveness(
-    device: str = "cpu", *, forward: int = 1, keeping: tuple[int, ...] = (1, 3, 5), off: int = 0, workspace: int = 0, training=None
+    device: str = "cpu",
+    *,
+    forward: int = 1,
+    keeping: tuple[int, ...] = (1, 3, 5),
+    off: int = 0,
+    workspace: int = 0,
+    training=None,
 ) -> dict:
     """`forward` is how many buffers later one goes without gradients, `keeping` which stay with them."""
     traces = {FORWARD: chain(overlap=forward), KEEPING: chain(keeping), TRAINING: training or chain(keeping, 2)}
@@ -63,14 +69,27 @@ def requests(device: str = "cpu", hit: float = 3000.0, miss: float = 36e6) -> di
         for state in (True, False)
     ]
     steps = [{"state": "kept", "step": n, "ms": 10.0 / n, name: 1000 // n, "requests": 14} for n in (1, 2, 3)]
-    numbers = {"hit": hit, "miss": miss, "miss_over_hit": miss / hit, "first_faults": 1000.0, "later_faults": 333.0, "hit_small": 1500.0}
+    numbers = {
+        "hit": hit,
+        "miss": miss,
+        "miss_over_hit": miss / hit,
+        "first_faults": 1000.0,
+        "later_faults": 333.0,
+        "hit_small": 1500.0,
+    }
     cuda = {"requests": 14.0}
     cpu = {"asked_large": 13_700.0, "fresh_faults": 16_385.0, "per_page": miss / 16_385}
     return part(numbers | (cuda if device == "cuda" else cpu), device, rows=rows, steps=steps)
 
 
 def arena(
-    device: str = "cpu", *, online: float = 1.25, offline: float = 1.0, same: bool = True, overlapped: bool = True, asked: float = 0.0
+    device: str = "cpu",
+    *,
+    online: float = 1.25,
+    offline: float = 1.0,
+    same: bool = True,
+    overlapped: bool = True,
+    asked: float = 0.0,
 ) -> dict:
     seen = chain((1, 3, 5), 2)
     buffers = seen.buffers()
@@ -109,14 +128,24 @@ def compiled(device: str = "cpu", *, peak: int = 8, largest: int = 4, training: 
     return part(numbers, device, rows=rows, missing={})
 
 
-def traffic(device: str = "cpu", over: tuple[float, ...] = (1.05, 1.9, 1.02), moved: float = 1.0, eager: float = 1.03, placed: float = 6.0) -> dict:
+def traffic(
+    device: str = "cpu", over: tuple[float, ...] = (1.05, 1.9, 1.02), moved: float = 1.0, eager: float = 1.03, placed: float = 6.0
+) -> dict:
     sizes = (64 << 10, 4 * MIB, 16 * MIB)
     rows = []
     for size, ratio in zip(sizes, over, strict=True):
         for way, times in ((arena_traffic.APART, ratio), (arena_traffic.ARENA, 1.0), (arena_traffic.EAGER, eager)):
             read = 36 * size * (moved if way == arena_traffic.APART else 1)
             rows.append(
-                {"activation": size, "way": way, "ops": 12, "moved": read, "placed": None, "us": 1e-4 * size * times, "over": times}
+                {
+                    "activation": size,
+                    "way": way,
+                    "ops": 12,
+                    "moved": read,
+                    "placed": None,
+                    "us": 1e-4 * size * times,
+                    "over": times,
+                }
                 | {"seen": times > 1.1}
             )
     numbers = {"moved_ratio": moved, "moved_eager": 1.0, "placed_ratio": placed, "most": max(over), "largest": over[-1]}
@@ -133,13 +162,15 @@ def recompute(
         | {"ns": 2e7 if every else 1e7, "ops": round(156 * (ops if every else 1)), "over": 2.0 if every else 1.0}
         for every in choices
     ]
-    race = make_race(prices={name_of(every): 2e7 if every else 1e7 for every in choices}, control=STORE)
+    race = make_race(prices={name_of(every): 2e7 if every else 1e7 for every in choices})
     numbers = {"least_peak": peak, "least_every": float(least), "least_time": 2.0, "ops_ratio": ops, "saved": 3.0}
     numbers |= {"same": float(same), "same_without": float(careless)}
     return part(numbers, device, rows=rows, race=race, layers=12, activation=MIB)
 
 
-def out_of_memory(device: str = "cpu", *, failed: bool = True, asked: int = MIB, again: bool = False, after: bool = False) -> dict:
+def out_of_memory(
+    device: str = "cpu", *, failed: bool = True, asked: int = MIB, again: bool = False, after: bool = False
+) -> dict:
     said = f"DefaultCPUAllocator: can't allocate memory: you tried to allocate {asked} bytes" if failed else ""
     row = {"way": "store", "limit": 24 * MIB, "peak": 37 * MIB, "failed": failed, "error": "RuntimeError", "said": said}
     other = {"way": "recompute", "limit": 24 * MIB, "peak": 12 * MIB, "failed": again, "error": "", "said": "", "asked": 0}

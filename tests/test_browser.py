@@ -20,6 +20,7 @@ BATCHES = "notebooks/08_batch_and_scale.ipynb"
 CEILINGS = "notebooks/07_two_ceilings.ipynb"
 ROOF = "notebooks/10_reach_the_roof.ipynb"
 CAPTURED = "notebooks/11_capture.ipynb"
+MEMORY = "notebooks/12_memory_plan.ipynb"
 WITH_FIGURE = {FIRST: 0, TRACE: 3}  # which of a lesson's predictions opens a figure
 LAB = "labs/lab01_stopwatch/lab01_stopwatch.ipynb"
 
@@ -233,6 +234,46 @@ def test_the_panels_over_blocks_and_prices_redraw_one_figure_each(jupyterlab):
         opened.page.keyboard.press("End")
         prices.locator("img[alt*='At batch 1,024'][alt*='20 an hour']").wait_for(timeout=20_000)
         assert prices.locator("img").count() == 1
+        opened.wait_done()
+        assert opened.problems() == []
+
+
+def test_the_arena_and_the_sliders_over_recompute_redraw_one_figure_each(jupyterlab):
+    """Lesson 12's panels: a planner and a moment of an arena whose buffers are made up; layers between two stored inputs."""
+    server, browser, root = jupyterlab
+    lesson = canonical.loads((root / MEMORY).read_text(encoding="utf-8"))
+    lesson.cells = [cell for cell in lesson.cells if cell.id in ("setup", "imports", "explore", "trade")]
+    assert len(lesson.cells) == 4
+    lesson.cells[2].source = (
+        "from utils.model import memory_plan\n"
+        "from utils.show import arena_explorer\n"
+        "made = [memory_plan.Buffer(n, 4 << 20, n, n + 3) for n in range(6)]\n"
+        "plans = {name: plan(made) for name, plan in memory_plan.PLANNERS.items()}\n"
+        "plans = {name: {'offsets': [p.offsets[n] for n in range(6)], 'size': p.size} for name, p in plans.items()}\n"
+        "buffers = [[b.size, b.start, b.end] for b in made]\n"
+        "arena_explorer.explorer({'a chain': {'buffers': buffers, 'ops': ['add'] * 6, 'plans': plans}}, 'made up')"
+    )
+    name = "notebooks/arenas.ipynb"
+    (root / name).write_text(canonical.dumps(lesson), encoding="utf-8")
+    with server.open(browser, name) as opened:
+        opened.run_all()
+        areas = opened.page.locator(f"{opened.CODE} .jp-Cell-outputArea").filter(has=opened.page.get_by_role("slider"))
+        arena, trade = areas.nth(0), areas.nth(1)
+        arena.locator("select").nth(1).scroll_into_view_if_needed()
+        arena.locator("select").nth(1).select_option(label="by size")
+        arena.locator("img[alt*='by size']").wait_for(timeout=20_000)
+        arena.get_by_role("slider").first.focus()
+        opened.page.keyboard.press("ArrowRight")
+        arena.get_by_text("At moment 1: 2 of 6 buffers").first.wait_for(timeout=20_000)
+        assert arena.locator("img").count() == 1
+        trade.get_by_role("slider").nth(1).scroll_into_view_if_needed()
+        trade.get_by_role("slider").nth(1).focus()
+        opened.page.keyboard.press("ArrowRight")
+        trade.locator("img[alt*='One input stored in 2']").wait_for(timeout=20_000)
+        trade.get_by_role("slider").nth(0).focus()
+        opened.page.keyboard.press("End")
+        trade.locator("img[alt*='96 layers']").wait_for(timeout=20_000)
+        assert trade.locator("img").count() == 1
         opened.wait_done()
         assert opened.problems() == []
 

@@ -88,7 +88,10 @@ def check_plans(m) -> None:
         assert m.compiled(both(memories.compiled(peak=peak, largest=largest)))[0] == m.COMPILED_ANSWERS[kind][1], kind
     said = str(m.compiled(both(memories.compiled(), memories.compiled("cuda", peak=5, training=False)))[1])
     here, there = said.split(HERE)
-    assert "Forward, no_grad: 6 buffers of 24.0 MiB with a peak of 12.0 MiB; compiled 2 of 8.00 MiB, peak 8.00 MiB, 2.0 times" in here
+    assert (
+        "Forward, no_grad: 6 buffers of 24.0 MiB with a peak of 12.0 MiB; compiled 2 of 8.00 MiB, peak 8.00 MiB, 2.0 times"
+        in here
+    )
     assert "Forward and backward: 12 buffers" in here and "Forward and backward" not in there and "peak 5.00 MiB" in there
     assert m.compiled_tables(both(memories.compiled()))[0].rows[1]["planned"] == "8.00 MiB"
 
@@ -105,7 +108,7 @@ def check_traffic(m) -> None:
     assert "took 1.0 to 1.0 times the arena's time: about as long" in said
     assert "about as long" not in str(m.place(both(memories.traffic(eager=1.8)))[1])
     figure = m.traffic_figures(both(memories.traffic()))[0]
-    assert "KiB of one result" in figure.svg and HERE in figure.alt and [r["batch"] for r in figure.table.rows] == ["64", "4,096", "16,384"]
+    assert HERE in figure.alt and [row["batch"] for row in figure.table.rows] == ["64", "4,096", "16,384"]
 
 
 def check_trades(m) -> None:
@@ -113,7 +116,9 @@ def check_trades(m) -> None:
         assert m.again(both(memories.recompute(least=least)))[0] == m.RECOMPUTE_ANSWERS[kind][1], kind
     said = str(m.again(both(memories.recompute()))[1])
     assert "Storing all: a peak of 37.0 MiB. Least with the input of every 2 layers stored: 12.6 MiB, 34 % of it" in said
-    assert "2.0 times the time and 1.5 times the ops" in said and "bit by bit those of storing" in said and "they are others" in said
+    assert (
+        "2.0 times the time and 1.5 times the ops" in said and "bit by bit those of storing" in said and "they are others" in said
+    )
     said = str(m.again(both(memories.recompute(same=False, careless=True)))[1])
     assert "a fault" in said and "they are still the same" in said
     bars, table = m.again_figures(both(memories.recompute()))
@@ -211,13 +216,19 @@ def test_every_sentence_is_true_on_data_that_surprises():
 
 
 FAULTS = {
-    "a peak of one buffer called some": ('numbers["forward_peak"] <= ONE else "some"', 'numbers["forward_peak"] <= 0 else "some"'),
+    "a peak of one buffer called some": (
+        'numbers["forward_peak"] <= ONE else "some"',
+        'numbers["forward_peak"] <= 0 else "some"',
+    ),
     "the sum told in the peak's place": ("At most {mib(row['peak'])} lived", "At most {mib(row['sum'])} lived"),
     "a difference of the counts not told": ('if not off else f"By', 'if off >= 0 else f"By'),
     "the allocator's count said of a CPU": ('if value["device"] == "cuda" else "a count', 'if value["device"] else "a count'),
     "gradients always more": ('"same" if row["peak"] <= ONE * without["peak"]', '"same" if row["peak"] < 0'),
     "hit and miss exchanged": ("from the system {format_time(numbers['miss'])}", "from the system {format_time(numbers['hit'])}"),
-    "a GPU's misses told as page faults": ('if value["device"] == "cuda":\n            return (', 'if value["device"] == "tpu":\n            return ('),
+    "a GPU's misses told as page faults": (
+        'if value["device"] == "cuda":\n            return (',
+        'if value["device"] == "tpu":\n            return (',
+    ),
     "the planners exchanged": ('"time" if online < offline else "size"', '"time" if online > offline else "size"'),
     "a wrong arena called right": ('if n["same"] else "other', 'if n["same"] >= 0 else "other'),
     "eager's peak given for the compiled one": ("peak {mib(fast['peak'])}, {times", "peak {mib(eager['peak'])}, {times"),
@@ -225,11 +236,20 @@ FAULTS = {
     "one faster size called every size": ('"always" if all(faster)', '"always" if any(faster)'),
     "the least peak's place ignored": ('"one" if every <= 1', '"one" if every <= 3'),
     "gradients always the same": ('if n["same"] else "other than', 'if n["same"] >= 0 else "other than'),
-    "the size in the message taken for the need": ('"request" if row["asked"] < row["limit"] / 4', '"request" if row["asked"] > row["limit"] / 4'),
-    "a step that fitted told as a failure": ('if not row["failed"]:\n            return f"With', 'if row["failed"] is None:\n            return f"With'),
-    "what was played through told as measured": ('if value["label"] == "simulated" else ""', 'if value["label"] == "none" else ""'),
-    "a recording judged as if it were live": ("judged_here(device, part.here, ", "judged_here(device, part.first, "),
-    "too small an arena praised": ("if mine < least", "if mine < 0"),
+    "the size in the message taken for the need": (
+        '"request" if row["asked"] < row["limit"] / 4',
+        '"request" if row["asked"] > row["limit"] / 4',
+    ),
+    "a step that fitted told as a failure": (
+        'if not row["failed"]:\n            return f"With',
+        'if row["failed"] is None:\n            return f"With',
+    ),
+    "what was played through told as measured": (
+        'if value["label"] == "simulated" else ""',
+        'if value["label"] == "none" else ""',
+    ),
+    "a recording judged as if it were live": ('judged_here(device, part.here, ', 'judged_here(device, part.first, '),
+    "too small an arena praised": ('if mine < least', 'if mine < 0'),
 }  # fmt: skip
 
 
@@ -273,11 +293,17 @@ def test_rectangles_lie_where_the_plan_says_and_the_numbers_can_be_read_without_
     assert f'x="{84 + whole / 4:.1f}" y="58.0" width="{whole * 3 / 4:.1f}"' in figure.svg
 
 
+def test_the_chains_chart_names_its_axis():
+    assert "KiB of one result" in lesson12.traffic_figures(both(memories.traffic()))[0].svg
+
+
 def test_the_arenas_panel_tells_who_lives_and_what_the_arena_takes():
     panel = lesson12.arenas(both(memories.arena()))
     assert panel.values["planner"] == arena_explorer.START, "it starts with the plan that answers nothing"
     panel.fire("moment", 1)
-    assert "At moment 1: 2 of 6 buffers, 8.00 MiB" in panel.shown[1] and "1.500 times the most" in panel.shown[1]
+    assert (
+        "At moment 1: 2 of 6 buffers, 8.00 MiB" in panel.shown[1] and "over the most that lives at once: 1.500" in panel.shown[1]
+    )
     panel.fire("planner", "by size")
     assert "as small as any arena can be" in panel.shown[1] and panel.message == ""
     panel.fire("moment", 999)
@@ -297,7 +323,7 @@ def test_the_sliders_say_what_is_saved_and_where_the_least_is():
     panel = recompute_explorer.explorer()
     assert "One input stored in 1: a peak of 960 MiB in place of 2.31 GiB, least at every 2: 768 MiB" in panel.shown[1]
     panel.fire("every", 2)
-    assert "the least there is" in panel.shown[1] and "1.33 times the step" in panel.shown[1]
+    assert "the least there is" in panel.shown[1] and "over storing: 1.33" in panel.shown[1]
     panel.fire("every", 96)
     assert "One input stored in 12" in panel.shown[1], "no more layers lie between two inputs than there are"
     rows = panel.shown[0].table.rows

@@ -43,7 +43,7 @@ def words(laid: Laid, moment: int) -> str:
     alive = laid.alive(moment)
     nbytes = sum(laid.buffers[n][0] for n in alive)
     over = laid.size / laid.bound
-    held = "as small as any arena can be" if over == 1 else f"{significant(over, 4)} times the most that lives at once"
+    held = "as small as any arena can be" if over == 1 else f"over the most that lives at once: {significant(over, 4)}"
     return f"At moment {moment}: {len(alive)} of {len(laid.buffers)} buffers, {mib(nbytes)}. The arena: {mib(laid.size)}, {held}."
 
 

@@ -49,6 +49,10 @@ def mib(nbytes: float) -> str:
     return f"{significant(nbytes)} bytes"
 
 
+def _over(laid: Laid) -> str:
+    return significant(laid.size / laid.bound, 4)
+
+
 def figure(laid: Laid, title: str, label: str, moment: int | None = None) -> Picture:
     """The rectangles, numbered in the order in which they were taken; a dashed line at the most that lives at once."""
     rows = [
@@ -63,7 +67,7 @@ def figure(laid: Laid, title: str, label: str, moment: int | None = None) -> Pic
         "until": "until moment",
         "at": "lies at byte",
     }
-    over = "as high as that line" if laid.size == laid.bound else f"{significant(laid.size / laid.bound, 4)} times that line"
+    over = "as high as that line" if laid.size == laid.bound else f"the first over the second is {_over(laid)}"
     alt = (
         f"Rectangles over time and address: {title}. Buffers: {len(laid.buffers)}; the highest reaches {mib(laid.size)}; the "
         "most "

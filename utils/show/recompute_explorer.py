@@ -43,8 +43,8 @@ def words(layers: int, every: int, saved: float, unit: int, forward: int) -> str
     best, least = recompute.least(layers, saved)
     which = "the least there is" if mine == least else f"least at every {best}: {mib(least * unit)}"
     return (
-        f"One input stored in {every}: a peak of {mib(mine * unit)} in place of {mib(store * unit)}, {which}. One more forward: "
-        f"{significant(recompute.time(every, forward / 100))} times the step."
+        f"One input stored in {every}: a peak of {mib(mine * unit)} in place of {mib(store * unit)}, {which}. With one more "
+        f"forward a step takes, over storing: {significant(recompute.time(every, forward / 100))}."
     )
 
 

@@ -23,7 +23,7 @@ from utils.measure import (
     seams,
     stand_ins,
 )
-from utils.measure.chains_of_adds import chain, total
+from utils.measure.chains_of_adds import chain, own_code, total
 from utils.measure.device_clock import MeasurementError
 from utils.measure.graph_by_hand import BAKED, PYTHON, Graph, captured
 from utils.measure.op_record import CaptureRefused
@@ -245,6 +245,8 @@ def test_lengths_are_chains_of_as_many_adds_in_order():
     given = [torch.randn(2) for _ in range(5)]
     torch.testing.assert_close(total(5)(*given), torch.stack(given).sum(0))
     assert total(5).__code__ is not total(5, "_again").__code__
+    alike = own_code(chain(3)), own_code(chain(3))
+    assert len({f.__code__ for f in (*alike, chain(3))}) == 3 and torch.equal(alike[0](x, b), chain(3)(x, b))
 
 
 # ------------------------------------------------------------------------------------------------ parts
@@ -291,6 +293,8 @@ def test_kernels_are_counted_by_name_and_grid_and_a_missing_one_is_seen():
     rows, numbers = same_bytes.counted(marks + both)
     assert numbers["same"] == 1 and numbers["eager_blocks"] == numbers["captured_blocks"] == 12 and len(rows) == 2
     assert same_bytes.counted(marks + both[:-1])[1]["same"] == 0
+    more = same_bytes.counted([*marks, *both, event("fill", 13)])[1]
+    assert more["same"] == 1 and more["extra_calls"] == 1, "what a graph's random numbers need is no kernel of the block"
     with pytest.raises(MeasurementError, match="no kernel"):
         same_bytes.counted(marks + both[:2])
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from contextlib import nullcontext
 
 from utils.measure import seams
-from utils.measure.captured_block import CAPTURED, COMPILED, EAGER, REDUCED, SMALL, Inputs, Step, block
-from utils.measure.chains_of_adds import chain
+from utils.measure.captured_block import CAPTURED, COMPILED, EAGER, REDUCED, SMALL, Inputs, as_module, block
+from utils.measure.chains_of_adds import chain, own_code
 from utils.measure.either_clock import Progress, need, race, settled, within
 from utils.measure.graph_by_hand import WARM_UPS, captured
 from utils.measure.toy_block import steady
@@ -37,15 +37,14 @@ def pays_back(device: str = "cpu", progress: Progress | None = None, *, quick: b
             compiling = not (quick and prefix)
             once, steps, lost = _ways(program, device, compiling, bar)
             missing |= {f"{way}, {program}": why for way, why in lost.items()}
-            runs = {way: step for way, step in steps.items()}
             budget = 1.5 if quick else 5.0
             if device == "cpu":
-                found = race(device, runs, control=EAGER, blocks=15, at_most_s=budget, progress=within(bar, 0.6, 0.4))
+                found = race(device, steps, control=EAGER, blocks=15, at_most_s=budget, progress=within(bar, 0.6, 0.4))
                 races[program] = found
-                took = {way: found[way].ns for way in runs}
+                took = {way: found[way].ns for way in steps}
             else:
-                readings = steady(device, runs, at_most_s=budget, progress=within(bar, 0.6, 0.4))
-                took = {way: readings[way].ns for way in runs}
+                readings = steady(device, steps, at_most_s=budget, progress=within(bar, 0.6, 0.4))
+                took = {way: readings[way].ns for way in steps}
             numbers[f"{prefix}eager"] = took[EAGER]
             for way, once_s in once.items():
                 after = took[COMPILED if way in (COLD, WARM) else way]
@@ -76,38 +75,37 @@ def _ways(program: str, device: str, compiling: bool, progress: Progress | None)
     if PREFIX[program]:
         inputs = Inputs(device, SMALL[device])
         f, x, rest = block, inputs.x, (inputs.w, inputs.b)
+        fresh, given = lambda: as_module(inputs), (x,)
     else:
         f, x, rest = chain(ADDS), torch.randn(1, device=device), (torch.randn(1, device=device),)
+        fresh, given = lambda: own_code(f), (x, *rest)
     made = captured(lambda x: f(x, *rest), x)
     once = {CAPTURED: made.seconds}
     steps: dict[str, Callable] = {EAGER: lambda: f(x, *rest), CAPTURED: lambda: made(x)}
     missing: dict[str, str] = {}
     if not compiling:
         return once, steps, missing
-    given = (x, *rest)
     if progress:
         progress(0.1, f"compiling {program}, as if for the first time")
     try:
-        once[COLD] = _compiled(f, given, device, seams.nothing_cached)[0]
-        _compiled(f, given, device)  # so that its code is on disk
-        once[WARM], steps[COMPILED] = _compiled(f, given, device)
+        once[COLD] = _compiled(fresh(), given, device, seams.nothing_cached)[0]
+        _compiled(fresh(), given, device)  # so that its code is on disk
+        once[WARM], steps[COMPILED] = _compiled(fresh(), given, device)
     except Exception as error:  # no compiler, no Triton: each in its own way
         missing[COMPILED] = f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
         once = {way: s for way, s in once.items() if way not in (COLD, WARM)}
     if device == "cuda" and COMPILED in steps:
         try:
-            once[REDUCED], steps[REDUCED] = _compiled(f, given, device, mode="reduce-overhead", reset=False)
+            once[REDUCED], steps[REDUCED] = _compiled(fresh(), given, device, mode="reduce-overhead")
         except Exception as error:
             missing[REDUCED] = f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
     return once, steps, missing
 
 
-def _compiled(f: Callable, given: tuple, device: str, cache: Callable = nullcontext, *, mode: str = "", reset: bool = True):
-    """(seconds of compiling and the first calls, a step of the compiled function), the compiler's own memory emptied before."""
+def _compiled(f: Callable, given: tuple, device: str, cache: Callable = nullcontext, *, mode: str = ""):
+    """(seconds of compiling and the first calls, a step of the compiled function)."""
     import torch
 
-    if reset:
-        torch.compiler.reset()
     with cache():
         start = time.perf_counter()
         made = torch.compile(f, dynamic=False, **({"mode": mode} if mode else {}))
@@ -116,9 +114,4 @@ def _compiled(f: Callable, given: tuple, device: str, cache: Callable = nullcont
         if device == "cuda":
             torch.cuda.synchronize()
         took = time.perf_counter() - start
-    return took, _keeping(made, given)
-
-
-def _keeping(made: Callable, given: tuple) -> Callable:
-    step = Step(lambda: made(*given), lambda: None)
-    return step.run
+    return took, lambda: made(*given)

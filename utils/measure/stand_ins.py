@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from utils.measure import op_record, op_replay, seams
-from utils.measure.chains_of_adds import chain
+from utils.measure.chains_of_adds import chain, own_code
 from utils.measure.device_clock import MeasurementError
 from utils.measure.either_clock import Progress, need, one_thread, within
 from utils.measure.stopwatch import AGAIN, Arm, calibrate, interleave, timer_overhead_ns
@@ -189,7 +189,7 @@ def _fx_aten(program: Callable, x, b) -> Way:
 def _compiled(program: Callable, x, b) -> Way:
     import torch
 
-    made = torch.compile(program, dynamic=False)
+    made = torch.compile(own_code(program), dynamic=False)
     with torch.no_grad():
         made(x, b)
     return Way("compiled", "torch.compile", "compiler", partial(made, x, b), made, torch.no_grad)
@@ -272,8 +272,3 @@ def _arm(way: Way) -> Arm:
         return took * 1e-9
 
     return arm
-
-
-def titles(part: Mapping) -> dict[str, str]:
-    """Key → words of the ways in a part, in its order."""
-    return {row["key"]: row["way"] for row in part["rows"]}

@@ -209,8 +209,8 @@ def test_streams_played_through_go_wrong_only_where_nobody_said_anything():
 
 
 def test_an_errors_message_is_shortened_and_its_size_read():
-    said = "[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to allocate 2097152 b"
-    assert out_of_memory._shortened(said).startswith("err == 0. Default") and out_of_memory._asked(said + "ytes.") == 2 << 20
+    said = "[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: you tried to allocate 2097152 bytes."
+    assert out_of_memory._shortened(said).startswith("err == 0. Default") and out_of_memory._asked(said) == 2 << 20
     gpu = "CUDA out of memory. Tried to allocate 1.50 GiB. GPU 0 has 139 GiB. See documentation for Memory Management (https://x)"
     assert out_of_memory._shortened(gpu).endswith("139 GiB.") and out_of_memory._asked(gpu) == 3 << 29
     assert out_of_memory._asked("another error") == 0

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import random
+from contextlib import contextmanager
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -359,7 +361,65 @@ def test_nodes_count_what_they_replay(monkeypatch):
     assert part["numbers"]["node"] > 0 and part["rows"][-1]["eager_us"] > 0
 
 
-# ------------------------------------------------------------------ programmatic launch, unseen here
+# ------------------------------------------------------------------ what only a GPU runs, as far as a fake one shows it
+
+
+class FakeCuda:
+    """Notes what is asked of streams and of a graph, in order."""
+
+    def __init__(self, monkeypatch):
+        self.said: list[str] = []
+        self.current = self.stream("current")
+        monkeypatch.setattr(graph_by_hand, "need", lambda *_: None)
+        monkeypatch.setattr(seams, "cuda_graph", lambda: self.graph)
+        monkeypatch.setattr(seams, "cuda_graph_nodes", lambda graph: 7)
+        self.graph = SimpleNamespace(replay=lambda: self.said.append("replay"), reset=lambda: self.said.append("reset"))
+        for name, what in {
+            "Stream": lambda: self.stream("side"),
+            "current_stream": lambda: self.current,
+            "stream": lambda stream: self.inside(f"on {stream.name}"),
+            "graph": lambda graph: self.inside("graph"),
+            "synchronize": lambda: self.said.append("synchronize"),
+        }.items():
+            monkeypatch.setattr(torch.cuda, name, what)
+
+    def stream(self, name: str) -> SimpleNamespace:
+        return SimpleNamespace(name=name, wait_stream=lambda other: self.said.append(f"{name} waits for {other.name}"))
+
+    @contextmanager
+    def inside(self, what: str):
+        self.said.append(f"{what} begins")
+        try:
+            yield
+        finally:
+            self.said.append(f"{what} ends")
+
+
+def test_on_cuda_warm_up_is_on_a_side_stream_and_the_capture_in_a_graph(monkeypatch):
+    fake = FakeCuda(monkeypatch)
+    graph = Graph("cuda")
+    with graph.warm_up():
+        fake.said.append("f")
+        assert not torch.is_grad_enabled()
+    with graph.capture():
+        fake.said.append("f")
+        assert not torch.is_grad_enabled()
+    graph.replay()
+    assert fake.said == [
+        *("side waits for current", "on side begins", "f", "on side ends", "current waits for side", "synchronize"),
+        *("graph begins", "f", "graph ends", "replay"),
+    ]
+    assert (graph.by, graph.nodes, graph.replays) == (graph_by_hand.CUDA, 7, 1) and graph.capture_s > 0
+
+
+def test_on_cuda_a_failed_capture_lets_its_graph_go_and_raises_what_ended_it(monkeypatch):
+    fake = FakeCuda(monkeypatch)
+    graph = Graph("cuda")
+    with pytest.raises(RuntimeError, match="stream is capturing"), graph.capture():
+        raise RuntimeError("operation not permitted when stream is capturing")
+    assert fake.said == ["graph begins", "graph ends", "reset", "synchronize"]
+    with pytest.raises(RuntimeError, match="nothing was captured"):
+        graph.replay()
 
 
 def test_the_kernels_of_programmatic_launch_wait_before_they_read():

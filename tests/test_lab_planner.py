@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 import sys
+import threading
 from functools import partial
 
 import pytest
@@ -172,14 +173,21 @@ def test_rounds_grow_with_loops_calls_and_comprehensions_and_stop_at_a_limit():
         assert many - few >= 900
     with pytest.raises(TooManyRounds):
         rounds(lambda: loop(10_000), most=500)
+
+    def elsewhere():
+        worker = threading.Thread(target=loop, args=(1_000,))
+        worker.start()
+        worker.join()
+
+    assert rounds(elsewhere) > 1_000, "a thread's lines count as well"
     with pytest.raises(AssertionError, match="turned off"):
         rounds(lambda: sys.settrace(None))
 
 
 def test_rounds_leave_a_tracer_as_it_was():
-    before = sys.gettrace()
+    before = sys.gettrace(), threading.gettrace()
     rounds(lambda: 1)
-    assert sys.gettrace() is before
+    assert (sys.gettrace(), threading.gettrace()) == before
 
 
 def test_a_search_is_counted_and_gives_orders_of_all():

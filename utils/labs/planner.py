@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import random
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -250,14 +251,16 @@ def rounds(call: Callable[[], object], most: int = 3_000_000) -> int:
             raise TooManyRounds(f"more than {most:,} lines of Python were run; here it was stopped")
         return look
 
-    before = sys.gettrace()
+    before, in_threads = sys.gettrace(), threading.gettrace()
     sys.settrace(look)
+    threading.settrace(look)
     try:
         with _own_work():
             call()
         stayed = sys.gettrace() is look
     finally:
         sys.settrace(before)
+        threading.settrace(in_threads)
     if not stayed:
         raise AssertionError("the count of lines was turned off while it ran")
     return count

@@ -17,14 +17,19 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from tabulate import tabulate
 
+from utils.model import memory_plan
+from utils.model.memory_plan import Buffer
 from utils.show import (
+    arena_explorer,
     controls,
     cost_profiler,
     figures,
     floor_explorer,
+    payback_explorer,
     price_seeds,
     progress,
     queue_explorer,
+    recompute_explorer,
     roofline_explorer,
     wave_explorer,
     worth_explorer,
@@ -37,13 +42,23 @@ EACH = 10  # moves of every panel for one figure of the peer
 def panels() -> dict[str, controls.Panel]:
     """Every panel that draws, by name, as its lesson makes it; its speeds are made up or recorded, and nothing is measured."""
     speeds = worth_explorer.speeds([], lambda batch: (2e8 * batch, 14e6 + 2e5 * batch), ops=60, host_us=8.0)
+    buffers = [Buffer(n, 4096 * (1 + n % 7), n, n + 2 + n % 5) for n in range(80)]  # as many as a layer's training step has
+    plans = {name: plan(buffers) for name, plan in memory_plan.PLANNERS.items()}
+    step = {
+        "buffers": [[b.size, b.start, b.end] for b in buffers],
+        "ops": ["made up"] * len(buffers),
+        "plans": {name: {"offsets": [plan.offsets[b.id] for b in buffers], "size": plan.size} for name, plan in plans.items()},
+    }
     return {
+        "arena": arena_explorer.explorer({"a step": step}, "made up"),
+        "recompute": recompute_explorer.explorer(),
         "queue": queue_explorer.explorer(),
         "roofline": roofline_explorer.explorer(),
         "profiler": cost_profiler.profiler(price_seeds.seeds()),
         "waves": wave_explorer.explorer(),
         "worth": worth_explorer.explorer(speeds),
         "floors": floor_explorer.explorer(),
+        "payback": payback_explorer.explorer([payback_explorer.Cure("captured", 2e-3, 90e3, 5e3, "made up")]),
     }
 
 

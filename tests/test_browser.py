@@ -20,6 +20,8 @@ KEYS, QUEUE, RIDGES = "notebooks/02_dispatcher.ipynb", "notebooks/04_launch.ipyn
 BATCHES = "notebooks/08_batch_and_scale.ipynb"
 CEILINGS = "notebooks/07_two_ceilings.ipynb"
 ROOF = "notebooks/10_reach_the_roof.ipynb"
+CAPTURED = "notebooks/11_capture.ipynb"
+MEMORY = "notebooks/12_memory_plan.ipynb"
 WITH_FIGURE = {FIRST: 0, TRACE: 3}  # which of a lesson's predictions opens a figure
 LAB = "labs/lab01_stopwatch/lab01_stopwatch.ipynb"
 
@@ -235,6 +237,46 @@ def test_the_panels_over_blocks_and_prices_redraw_one_figure_each(jupyterlab):
         assert opened.problems() == []
 
 
+def test_the_arena_and_the_sliders_over_recompute_redraw_one_figure_each(jupyterlab):
+    """Lesson 12's panels: a planner and a moment of an arena whose buffers are made up; layers between two stored inputs."""
+    server, browser, root = jupyterlab
+    lesson = canonical.loads((root / MEMORY).read_text(encoding="utf-8"))
+    lesson.cells = [cell for cell in lesson.cells if cell.id in ("setup", "imports", "explore", "trade")]
+    assert len(lesson.cells) == 4
+    lesson.cells[2].source = (
+        "from utils.model import memory_plan\n"
+        "from utils.show import arena_explorer\n"
+        "made = [memory_plan.Buffer(n, 4 << 20, n, n + 3) for n in range(6)]\n"
+        "plans = {name: plan(made) for name, plan in memory_plan.PLANNERS.items()}\n"
+        "plans = {name: {'offsets': [p.offsets[n] for n in range(6)], 'size': p.size} for name, p in plans.items()}\n"
+        "buffers = [[b.size, b.start, b.end] for b in made]\n"
+        "arena_explorer.explorer({'a chain': {'buffers': buffers, 'ops': ['add'] * 6, 'plans': plans}}, 'made up')"
+    )
+    name = "notebooks/arenas.ipynb"
+    (root / name).write_text(canonical.dumps(lesson), encoding="utf-8")
+    with server.open(browser, name) as opened:
+        opened.run_all()
+        areas = opened.page.locator(f"{opened.CODE} .jp-Cell-outputArea").filter(has=opened.page.get_by_role("slider"))
+        arena, trade = areas.nth(0), areas.nth(1)
+        arena.locator("select").nth(1).scroll_into_view_if_needed()
+        arena.locator("select").nth(1).select_option(label="by size")
+        arena.locator("img[alt*='by size']").wait_for(timeout=20_000)
+        arena.get_by_role("slider").first.focus()
+        opened.page.keyboard.press("ArrowRight")
+        arena.get_by_text("At moment 1: 2 of 6 buffers").first.wait_for(timeout=20_000)
+        assert arena.locator("img").count() == 1
+        trade.get_by_role("slider").nth(1).scroll_into_view_if_needed()
+        trade.get_by_role("slider").nth(1).focus()
+        opened.page.keyboard.press("ArrowRight")
+        trade.locator("img[alt*='One input stored in 2']").wait_for(timeout=20_000)
+        trade.get_by_role("slider").nth(0).focus()
+        opened.page.keyboard.press("End")
+        trade.locator("img[alt*='96 layers']").wait_for(timeout=20_000)
+        assert trade.locator("img").count() == 1
+        opened.wait_done()
+        assert opened.problems() == []
+
+
 def test_the_cost_profilers_controls_redraw_one_figure_and_one_click_seeds_them(jupyterlab):
     """Lesson 07's profiler: a slider by keyboard, each switch, and one click on a recorded machine, which moves three sliders.
 
@@ -293,6 +335,38 @@ def test_the_two_floors_sliders_redraw_one_figure(jupyterlab):
             area.locator(f"img[alt*='{words}']").wait_for(timeout=20_000)
             assert area.locator("img").count() == 1 and area.locator("table").count() == 1
         assert "The longer floor: bytes" in area.locator("img").first.get_attribute("alt")
+        opened.wait_done()
+        assert opened.problems() == []
+
+
+def test_the_controls_over_payback_redraw_one_figure(jupyterlab):
+    """Lesson 11's panel: a cure by a click, each slider by keyboard; its cures are made here, since measuring takes seconds."""
+    server, browser, root = jupyterlab
+    lesson = canonical.loads((root / CAPTURED).read_text(encoding="utf-8"))
+    lesson.cells = [cell for cell in lesson.cells if cell.id in ("setup", "imports", "payback")]
+    assert len(lesson.cells) == 3
+    lesson.cells[-1].source = (
+        "from utils.show import payback_explorer\n"
+        'cure = payback_explorer.Cure("captured, here", 0.002, 90e3, 5e3, "live")\n'
+        "panel = payback_explorer.explorer([cure])\npanel"
+    )
+    name = "notebooks/payback.ipynb"
+    (root / name).write_text(canonical.dumps(lesson), encoding="utf-8")
+    with server.open(browser, name) as opened:
+        opened.run_all()
+        area = opened.page.locator(f"{opened.CODE} .jp-Cell-outputArea").filter(has=opened.page.get_by_role("slider")).first
+        area.locator("img[alt*='It has paid after 33,000 steps']").wait_for(timeout=20_000)
+        handles = area.get_by_role("slider")
+        assert handles.count() == 3
+        handles.first.scroll_into_view_if_needed()
+        area.locator("input[type=radio]").nth(1).click()
+        area.locator("img[alt*='paid for 1 shape; copies a step, in µs: 0. It has paid after 24 steps']").wait_for(timeout=20_000)
+        moves = ((0, "End", "paid for 64 shapes"), (1, "End", "It never pays"), (2, "Home", "1 step takes"))
+        for at, key, words in moves:
+            handles.nth(at).focus()
+            opened.page.keyboard.press(key)
+            area.locator(f"img[alt*='{words}']").wait_for(timeout=20_000)
+            assert area.locator("img").count() == 1 and area.locator("table").count() == 1
         opened.wait_done()
         assert opened.problems() == []
 

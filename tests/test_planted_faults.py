@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests import batches, ceilings, fuses, grads, launches, lookups, ridges, tails
+from tests import batches, captures, ceilings, fuses, grads, launches, lookups, memories, ridges, tails
 from tests import traces as made_up
 from tests.conftest import REPO
 from tests.factories import WHERE, make_race, make_reading, make_receipt
@@ -26,7 +26,19 @@ from utils.measure.simulated import SimulatedDevice, VirtualClock
 from utils.model import recordings
 from utils.model.expected import ExpectationError, expect
 from utils.model.readings import Reading, Receipt
-from utils.show import instructions, lesson01, lesson03, lesson04, lesson06, lesson07, lesson08, lesson09, lesson10
+from utils.show import (
+    instructions,
+    lesson01,
+    lesson03,
+    lesson04,
+    lesson06,
+    lesson07,
+    lesson08,
+    lesson09,
+    lesson10,
+    lesson11,
+    lesson12,
+)
 
 RNG = random.Random(3)
 
@@ -573,6 +585,67 @@ ROOF_FAULTS = {
     "buffers that fit no cache": roof_with(chain=tails.chain(cached=1.0, memory=1.0)),
     "a fused step that fell back to the loop": lambda values: values["judged"]["sideways"].update(ops_fused=1000.0),
 }
+
+
+def capture_study(**wrong: dict) -> dict:
+    """What lesson 11 has measured when its checks run, on a sound machine; `wrong` replaces parts of its study."""
+    parts = captures.study() | {name: captures.both(value) for name, value in wrong.items()}
+    by_hand = {"device": "cpu", "stale": 1.0, "overwritten": 1.0}
+    return {"judged": lesson11.judged("cpu", **parts) | {"by_hand": by_hand}}
+
+
+def captures_with(**wrong: dict):
+    """Whole parts measured wrongly."""
+    return lambda values: values.update(capture_study(**wrong))
+
+
+CAPTURE_FAULTS = {
+    "the function called in place of a replay": lambda values: values["judged"]["by_hand"].update(stale=0.0),
+    "a new output in every replay": lambda values: values["judged"]["by_hand"].update(overwritten=0.0),
+    "a replay that calls each op again": captures_with(nodes=captures.nodes(node=950.0)),
+    "a device that was not waited for": captures_with(nodes=captures.nodes(fixed=2e4, node=0.1)),
+    "an fx graph that was compiled": captures_with(stand_ins=captures.ways(fx=30.0)),
+    "a list whose ops were baked": captures_with(stand_ins=captures.ways(list=60.0)),
+    "a set-up in every replay": captures_with(stand_ins=captures.ways(baked=390.0)),
+    "a captured block that was fused as well": captures_with(block=captures.block(wide={"captured": 2.5})),
+    "a fused kernel entered through Python": captures_with(block=captures.block(small={"both": 1.1})),
+    "the warm-up's calls counted with the replay's": captures_with(same_bytes=captures.same_bytes(times=2.0)),
+    "inputs that were constants": captures_with(guards=captures.guards(per=1.0)),
+    "a graph break": captures_with(joint=captures.joint(compiled=2)),
+}
+
+
+def memory_study(**wrong: dict) -> dict:
+    """What lesson 12 has measured when its checks run, on a sound machine; `wrong` replaces parts of its study."""
+    return {"judged": lesson12.judged("cpu", **memories.study(**wrong))}
+
+
+def memory_with(**wrong: dict):
+    """Whole parts measured wrongly."""
+    return lambda values: values.update(memory_study(**wrong))
+
+
+MEMORY_FAULTS = {
+    "results held by the caller until the end": memory_with(liveness=memories.liveness(forward=6)),
+    "blocks taken by another thread": memory_with(liveness=memories.liveness(off=4 << 20)),
+    "a step whose graph is kept": memory_with(liveness=memories.liveness(training=memories.chain(tuple(range(6))))),
+    "lifetimes up to the end of the program": memory_with(arena=memories.arena(offline=2.7)),
+    "two live buffers at one place": memory_with(arena=memories.arena(same=False)),
+    "a wrong plan that changes nothing": memory_with(arena=memories.arena(overlapped=False)),
+    "ops that allocate beside the arena": memory_with(arena=memories.arena(asked=6.0)),
+    "the buffers of forward alone planned": lambda values: values["judged"]["arena"].update(training_sum=1.0),
+    "a compiled block that was not fused": memory_with(compiled=memories.compiled(peak=12)),
+    "two chains of different length": memory_with(traffic=memories.traffic(moved=1.09)),
+    "an arena with a place for each": memory_with(traffic=memories.traffic(placed=1.0)),
+    "checkpoints that store everything": memory_with(recompute=memories.recompute(peak=0.98)),
+    "a backward that does not recompute": memory_with(recompute=memories.recompute(ops=1.0)),
+    "other draws in the second forward": memory_with(recompute=memories.recompute(same=False)),
+    "a limit that does not bind": memory_with(out_of_memory=memories.out_of_memory(failed=False)),
+    "a limit below what recomputing needs": memory_with(out_of_memory=memories.out_of_memory(again=True)),
+    "gaps that joined": memory_with(fragmentation=memories.gaps(larger=0.1)),
+    "a plan in the order of time": memory_with(fragmentation=memories.gaps(offline=1.48)),
+    "a reader that was in time": memory_with(reuse=memories.reuse(untold_right=True)),
+}
 LESSONS = {
     "00_start_here": (stopwatch_and_traps, STOPWATCH_FAULTS),
     "01_one_add": (one_add, ONE_ADD_FAULTS),
@@ -585,6 +658,8 @@ LESSONS = {
     "08_batch_and_scale": (batch_study, BATCH_FAULTS),
     "09_fuse": (fuse_study, FUSE_FAULTS),
     "10_reach_the_roof": (roof_study, ROOF_FAULTS),
+    "11_capture": (capture_study, CAPTURE_FAULTS),
+    "12_memory_plan": (memory_study, MEMORY_FAULTS),
 }
 
 

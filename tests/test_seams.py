@@ -139,3 +139,36 @@ def test_generated_code_is_known_by_name_and_missed_in_words(monkeypatch):
     assert not seams.has_generated_code()
     with pytest.raises(RuntimeError, match="no longer shows"):
         seams.generated_code(None)
+
+
+def test_an_overload_finds_its_sibling_that_takes_the_output_and_what_it_writes_to():
+    aten = torch.ops.aten
+    assert seams.has_out_overloads()
+    assert seams.overload_named("aten::add.Tensor") is aten.add.Tensor and seams.overload_named("aten::mm") is aten.mm.default
+    assert seams.out_overload(aten.mm.default) == (aten.mm.out, ("out",))
+    assert seams.out_overload(aten.view.default) is None and seams.out_overload(object()) is None
+    assert seams.written_arguments(aten.add_.Tensor) == ("self",) and seams.written_arguments(aten.add.Tensor) == ()
+    assert seams.argument_names(aten.mm.default) == ("self", "mat2") and seams.argument_names(object()) == ()
+
+
+def test_a_torch_that_does_not_open_its_graphs_gives_a_plain_one_and_no_number_of_nodes(monkeypatch):
+    assert seams.has_kept_graphs()
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", lambda: "a plain graph")
+    assert not seams.has_kept_graphs() and seams.cuda_graph() == "a plain graph" and seams.cuda_graph_nodes("any") is None
+
+
+def test_what_the_compiler_lost_is_named(monkeypatch):
+    assert seams.has_aot_inductor() and seams.has_joint_graph()
+    with seams.nothing_cached():
+        pass
+    monkeypatch.delattr("torch._inductor.aoti_compile_and_package")
+    assert not seams.has_aot_inductor()
+    with pytest.raises(RuntimeError, match="aoti_compile_and_package"):
+        seams.compiled_ahead(None, "")
+    monkeypatch.setattr(seams, "_fresh_cache", lambda: None)
+    with pytest.raises(RuntimeError, match="fresh_cache"):
+        seams.nothing_cached()
+    monkeypatch.delattr("torch._functorch.aot_autograd.aot_export_joint_simple")
+    assert not seams.has_joint_graph()
+    with pytest.raises(RuntimeError, match="joint"):
+        seams.joint_graph(torch.relu, (torch.randn(2),))

@@ -91,6 +91,10 @@ class Chain:
             raise MeasurementError("the C++ chain cannot run this job")
         return seconds
 
+    def entry(self) -> tuple[int, int, object]:
+        """(address of the C function, address of its job, what must live as long as they are called): for a list in C++."""
+        return ctypes.cast(_run(), _POINTER).value, ctypes.addressof(self.job), self
+
 
 def launch(form: Form, data: Data, *, streaming: bool = True, threads: int = 0) -> Chain:
     """The form on the data, ready to run: `streaming` stores past the caches (where rows are whole lines), `threads` 0 takes

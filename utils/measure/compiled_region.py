@@ -18,6 +18,7 @@ class Region:
     forward_ops: tuple[str, ...]
     backward_ops: tuple[str, ...]
     same: bool
+    saved: int = 0  # tensors that the forward graph hands to the backward one
 
     def to_dict(self) -> dict:
         return {
@@ -34,24 +35,31 @@ class Region:
 EXPRESSION = "(torch.relu(x @ w) * x + b).sum()"
 
 
+def expression(x, w, b):
+    """EXPRESSION, as a function."""
+    import torch
+
+    return (torch.relu(x @ w) * x + b).sum()
+
+
 def compiled_region(device: str = "cpu") -> Region:
     """EXPRESSION on random 8 x 8 tensors, eager and through torch.compile without a code generator; about a second."""
     import torch
 
-    def f(x, w, b):
-        return (torch.relu(x @ w) * x + b).sum()
-
     graphs: dict = {}
     torch.compiler.reset()  # a function compiled by an earlier call would show no graphs again
-    compiled = torch.compile(f, backend=aot_backend(graphs))
+    compiled = torch.compile(expression, backend=aot_backend(graphs))
     leaves = {name: torch.randn(8, 8, device=device).requires_grad_() for name in ("x", "w", "b")}
     found, gradients = [], []
-    for one in (f, compiled):
+    for one in (expression, compiled):
         result = one(*leaves.values())
         found.append(graph(result, leaves, EXPRESSION))
         gradients.append(torch.autograd.grad(result, list(leaves.values())))
     same = all(torch.allclose(a, b, rtol=1e-4, atol=1e-5) for a, b in zip(*gradients, strict=True))
-    return Region(*found, _ops(graphs.get("forward")), _ops(graphs.get("backward")), same)
+    backward = graphs.get("backward")
+    given = 0 if backward is None else sum(node.op == "placeholder" for node in backward.graph.nodes)
+    saved = max(0, given - 1)  # the gradient of the one result comes in as well
+    return Region(*found, _ops(graphs.get("forward")), _ops(backward), same, saved)
 
 
 def _ops(module) -> tuple[str, ...]:

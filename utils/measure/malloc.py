@@ -18,13 +18,23 @@ def pin() -> bool:
 
     It cannot be undone within the process. Tensors above 1 GiB still come fresh.
     """
+    return _set((M_MMAP_THRESHOLD, LARGEST), (M_TRIM_THRESHOLD, MOST_KEPT))
+
+
+def give_back(above: int) -> bool:
+    """From now on every block of more than `above` bytes is mapped for itself and unmapped when it is freed: the address space
+    then holds what lives, and no more. True where glibc took the setting; it cannot be undone within the process."""
+    return _set((M_MMAP_THRESHOLD, above))
+
+
+def _set(*settings: tuple[int, int]) -> bool:
     if not sys.platform.startswith("linux"):
         return False
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (OSError, AttributeError):
         return False
-    return bool(mallopt(M_MMAP_THRESHOLD, LARGEST)) and bool(mallopt(M_TRIM_THRESHOLD, MOST_KEPT))
+    return all([bool(mallopt(name, value)) for name, value in settings])
 
 
 def page_faults() -> int:

@@ -161,6 +161,14 @@ def _step32(run: Callable[[str, Callable], None]) -> None:
         run(name, work)
 
 
+def _captured(run: Callable[[str, Callable], None]) -> None:
+    """The toy block op by op and replayed, for whether the kernels are the same."""
+    from utils.measure.same_bytes import works
+
+    for name, work in works().items():
+        run(name, work)
+
+
 PROGRAMS: dict[str, Callable] = {
     "adds": _adds,
     "shapes": _shapes,
@@ -169,6 +177,7 @@ PROGRAMS: dict[str, Callable] = {
     "sweep": _sweep,
     "layers": _layers,
     "step32": _step32,
+    "captured": _captured,
 }
 
 

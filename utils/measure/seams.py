@@ -567,3 +567,216 @@ def generated_code(compiled, *arguments) -> list[str]:
     from torch._inductor.utils import run_and_get_code
 
     return list(run_and_get_code(compiled, *arguments)[1])
+
+
+# ------------------------------------------------------------------ memory_plan: the CUDA allocator's own history
+# torch.cuda.memory._record_memory_history (with `context`) and ._snapshot: torch 2.1 to 2.13 at least. Probe:
+# `has_memory_history()`. Fallback: the profiler's memory events, whose sizes the allocator has rounded up; the trace says so.
+
+
+def has_memory_history() -> bool:
+    """Whether this torch still keeps a history of what its CUDA allocator gave and took back (the names, not a device)."""
+    import torch
+
+    names = ("_record_memory_history", "_snapshot")
+    return all(callable(getattr(torch.cuda.memory, name, None)) for name in names)
+
+
+def memory_history(on: bool) -> None:
+    """Begin (with an empty history) or end the recording, without call stacks. RuntimeError where torch lost it."""
+    import torch
+
+    if not has_memory_history():
+        raise RuntimeError(f"torch {torch.__version__} no longer keeps a history of its CUDA allocator")
+    if on:
+        torch.cuda.memory._record_memory_history(enabled=None)
+        torch.cuda.memory._record_memory_history(enabled="all", context=None, max_entries=200_000)
+    else:
+        torch.cuda.memory._record_memory_history(enabled=None)
+
+
+def allocator_events(device: int = 0) -> list[dict]:
+    """What the recording holds of this device: dicts with "action" (alloc, free_requested, …), "addr" and "size" (requested)."""
+    import torch
+
+    return [dict(entry) for entry in torch.cuda.memory._snapshot()["device_traces"][device]]
+
+
+# ------------------------------------------------------------------ memory_plan: the memory that cuBLAS keeps
+# torch._C._cuda_clearCublasWorkspaces: torch 1.11 to 2.13 at least, in CUDA builds. Probe: `has_blas_workspaces()`. Fallback:
+# False; a workspace is then named by its size alone.
+
+
+def has_blas_workspaces() -> bool:
+    """Whether a CUDA build of torch can give cuBLAS's memory back; a CPU build has none to give."""
+    import torch
+
+    return torch.version.cuda is None or callable(getattr(torch._C, "_cuda_clearCublasWorkspaces", None))
+
+
+def clear_blas_workspaces() -> bool:
+    """Give back what cuBLAS keeps, if this torch can; whether it did."""
+    import torch
+
+    clear = getattr(torch._C, "_cuda_clearCublasWorkspaces", None)
+    if torch.version.cuda is None or not callable(clear):
+        return False
+    clear()
+    return True
+
+
+# ------------------------------------------------------------------ capture: the overload of an op that writes where it is told
+# OpOverload._schema, its arguments (`name`, `type`, `is_out`, `alias_info`) and OpOverloadPacket.overloads(): torch 1.12 to 2.13
+# at least. Probe: `has_out_overloads()`. Fallback: None; a recorded call is then replayed into a result of its own and copied.
+
+
+def has_out_overloads() -> bool:
+    """Whether the overloads of an op still tell which of them takes its output."""
+    import torch
+
+    found = out_overload(torch.ops.aten.add.Tensor)
+    return found is not None and found[1] == ("out",)
+
+
+def overload_named(name: str):
+    """The overload behind a name as `watching_calls` gives it: "aten::add.Tensor"."""
+    import torch
+
+    space, _, rest = name.partition("::")
+    packet, _, overload = rest.partition(".")
+    return getattr(getattr(getattr(torch.ops, space), packet), overload or "default")
+
+
+def out_overload(overload):
+    """(the sibling of `overload` that takes the same arguments and its outputs, the names of these), or None without one."""
+    schema = getattr(overload, "_schema", None)
+    packet = getattr(overload, "overloadpacket", None)
+    if schema is None or packet is None:
+        return None
+    wanted = [(a.name, str(a.type)) for a in schema.arguments]
+    for name in packet.overloads():
+        other = getattr(packet, name)
+        outs = tuple(a.name for a in other._schema.arguments if getattr(a, "is_out", False))
+        if outs and [(a.name, str(a.type)) for a in other._schema.arguments if a.name not in outs] == wanted:
+            return other, outs
+    return None
+
+
+def written_arguments(overload) -> tuple[str, ...]:
+    """The names of the arguments that this overload writes to; () where torch does not tell, or where it writes to none."""
+    schema = getattr(overload, "_schema", None)
+    written = (a for a in getattr(schema, "arguments", ()) if a.alias_info is not None and a.alias_info.is_write)
+    return tuple(a.name for a in written)
+
+
+def argument_names(overload) -> tuple[str, ...]:
+    """The names of an overload's arguments, in order; () where torch does not tell."""
+    return tuple(a.name for a in getattr(getattr(overload, "_schema", None), "arguments", ()))
+
+
+# ------------------------------------------------------------------ capture: how many nodes a CUDA graph has
+# torch.cuda.CUDAGraph(keep_graph=True), its instantiate() and raw_cuda_graph(): torch 2.8 to 2.13 at least; cuGraphGetNodes of
+# the driver. Probe: `has_kept_graphs()`. Fallback: a graph without them, and None for the number of its nodes.
+
+
+def has_kept_graphs() -> bool:
+    """Whether this torch can keep the graph that it captured (its names, not a device)."""
+    import torch
+
+    return callable(getattr(torch.cuda.CUDAGraph, "raw_cuda_graph", None))
+
+
+def cuda_graph():
+    """A torch.cuda.CUDAGraph, one that keeps its graph where torch can."""
+    import torch
+
+    if has_kept_graphs():
+        try:
+            return torch.cuda.CUDAGraph(keep_graph=True)
+        except TypeError:
+            pass
+    return torch.cuda.CUDAGraph()
+
+
+def cuda_graph_nodes(graph) -> int | None:
+    """The nodes of a captured graph by the driver, or None where torch or the driver does not tell. Instantiates it."""
+    import ctypes
+
+    if not has_kept_graphs():
+        return None
+    try:
+        graph.instantiate()
+        count = ctypes.c_size_t(0)
+        driver = ctypes.CDLL("libcuda.so.1")
+        failed = driver.cuGraphGetNodes(ctypes.c_void_p(graph.raw_cuda_graph()), None, ctypes.byref(count))
+    except (OSError, RuntimeError, AttributeError, TypeError):
+        return None
+    return None if failed else count.value
+
+
+# ------------------------------------------------------------------ capture: code compiled ahead of time, and empty caches
+# torch._inductor.aoti_compile_and_package and aoti_load_package (in torch's own manual): torch 2.6 to 2.13 at least.
+# torch._inductor.utils.fresh_cache: torch 2.8 to 2.13 at least, fresh_inductor_cache before it. Probe: `has_aot_inductor()`.
+# Fallback: none for either; RuntimeError says which name is gone.
+
+
+def has_aot_inductor() -> bool:
+    """Whether this torch can compile an exported program ahead of time, and compile as if nothing had been compiled before."""
+    try:
+        import torch._inductor as inductor
+    except Exception:  # importing the compiler may fail in many ways, and none of them is ours
+        return False
+    return callable(getattr(inductor, "aoti_compile_and_package", None)) and _fresh_cache() is not None
+
+
+def _fresh_cache():
+    from torch._inductor import utils
+
+    return getattr(utils, "fresh_cache", None) or getattr(utils, "fresh_inductor_cache", None)
+
+
+def compiled_ahead(exported, path: str):
+    """The exported program compiled into the package `path` and loaded: called with the program's inputs."""
+    import torch
+
+    if not has_aot_inductor():
+        raise RuntimeError(f"torch {torch.__version__} lacks torch._inductor.aoti_compile_and_package: nothing is compiled ahead")
+    return torch._inductor.aoti_load_package(torch._inductor.aoti_compile_and_package(exported, package_path=path))
+
+
+def nothing_cached():
+    """A context manager; inside, torch.compile finds nothing that was compiled before, in memory or on disk."""
+    import torch
+
+    try:
+        fresh = _fresh_cache()
+    except ImportError:
+        fresh = None
+    if fresh is None:
+        raise RuntimeError(f"torch {torch.__version__} lacks torch._inductor.utils.fresh_cache: its caches cannot be left out")
+    return fresh()
+
+
+# ------------------------------------------------------------------ capture: forward and backward traced as one graph
+# torch._functorch.aot_autograd.aot_export_joint_simple: torch 2.1 to 2.13 at least. Probe: `has_joint_graph()`. Fallback: none;
+# the lesson says that this torch does not show the joint graph, and shows its two halves.
+
+
+def has_joint_graph() -> bool:
+    """Whether AOTAutograd can still be asked for the graph of forward and backward together."""
+    try:
+        from torch._functorch.aot_autograd import aot_export_joint_simple
+    except Exception:  # importing the compiler may fail in many ways, and none of them is ours
+        return False
+    return callable(aot_export_joint_simple)
+
+
+def joint_graph(f, inputs):
+    """The fx graph of f(*inputs) and its backward together. RuntimeError where torch lost the way to it."""
+    import torch
+
+    if not has_joint_graph():
+        raise RuntimeError(f"torch {torch.__version__} has no aot_export_joint_simple any more: the joint graph is not shown")
+    from torch._functorch.aot_autograd import aot_export_joint_simple
+
+    return aot_export_joint_simple(lambda *given: (f(*given),), tuple(inputs), trace_joint=True)

@@ -29,6 +29,8 @@ STUDIES = {
     "batch_and_scale": "utils.measure.batch_and_scale",
     "fuse": "utils.measure.fuse",
     "reach_the_roof": "utils.measure.reach_the_roof",
+    "capture": "utils.measure.capture",
+    "memory_plan": "utils.measure.planned_memory",
 }
 
 

@@ -13,8 +13,11 @@ from utils.show.tables import Table, format_time
 STYLES = ("-", "--", ":", "-.")
 
 
-def against_batch(series: Mapping[str, Mapping[int, float]], title: str, label: str) -> Picture:
-    """name → {batch: ns}, a line each; both axes logarithmic, so that twice as long is as far up everywhere."""
+def against_batch(
+    series: Mapping[str, Mapping[int, float]], title: str, label: str, *, x: str = "samples in a batch", short: str = "batch"
+) -> Picture:
+    """name → {batch: ns}, a line each; both axes logarithmic, so that twice as long is as far up everywhere. `x` and `short` name
+    what stands in the place of a batch."""
 
     def paint(figure, axes) -> None:
         from matplotlib.ticker import LogLocator, NullFormatter
@@ -30,9 +33,9 @@ def against_batch(series: Mapping[str, Mapping[int, float]], title: str, label: 
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
         axes.yaxis.set_minor_formatter(NullFormatter())
-        _finish(figure, axes, "samples in a batch", "ms", title, label)
+        _finish(figure, axes, x, "ms", title, label)
 
-    return _picture(paint, series, "batch", "batch", title, label)
+    return _picture(paint, series, "batch", short, title, label)
 
 
 def against_blocks(series: Mapping[str, Mapping[int, float]], marks: Mapping[str, int], title: str, label: str) -> Picture:

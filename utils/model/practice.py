@@ -11,6 +11,7 @@ from datetime import date, datetime
 from typing import Any
 
 POST = "post_test"
+INTERVIEW = "interview"
 Entry = Mapping[str, Any]
 
 
@@ -102,3 +103,19 @@ def normalised_gain(entries: Iterable[Entry], questions: Sequence[Mapping[str, A
     right = [sum(one[i] is None for i in both) for one in (before, after)]
     room = len(both) - right[0]
     return len(both), right[0], right[1], (right[1] - right[0]) / room if room else None
+
+
+def last_interview(entries: Iterable[Entry]) -> tuple[int, int] | None:
+    """(right, answered) of the newest interview, counting the first answer to each question; None when none was sat.
+
+    An interview's answers carry its number in `extra.number`.
+    """
+    kept = [e for e in answers(entries) if e["extra"].get("sitting") == INTERVIEW]
+    if not kept:
+        return None
+    newest = kept[-1]["extra"].get("number")
+    first: dict[str, bool] = {}
+    for entry in kept:
+        if entry["extra"].get("number") == newest:
+            first.setdefault(entry["id"], bool(entry["extra"].get("right")))
+    return sum(first.values()), len(first)

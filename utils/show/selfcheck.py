@@ -10,7 +10,7 @@ Answers are kept in the reader's results file, each with the sitting it belongs 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 from utils.model import bank, practice, spacing
 from utils.show import quiz, widgets
@@ -36,7 +36,7 @@ def due(target: str | None = None) -> Session:
 def interview(seed: int = 0) -> Session:
     """Ten questions against the clock, mixed as an interview mixes them. The same seed gives the same ten."""
     title = "A mock interview of ten questions"
-    return Session(title, lambda _: bank.interview(seed), sitting="interview", timed=True, seed=seed)
+    return Session(title, lambda _: bank.interview(seed), sitting=practice.INTERVIEW, timed=True, seed=seed)
 
 
 def post_test() -> Session:
@@ -155,6 +155,7 @@ class Session:
         self.title, self.pick, self.sitting, self.choose, self.timed, self.seed = title, pick, sitting, choose, timed, seed
         self.ids: list[str] = []
         self.at = -1
+        self.number = ""
         self.form = None
         self.given: dict[str, tuple[bool, float, bool]] = {}  # id → (right, seconds, late), of this sitting
         self.clock = Clock(self._show_clock)
@@ -172,6 +173,7 @@ class Session:
     def _begin(self) -> None:
         self.ids = list(self.pick(self._chosen() if self.choose else None))
         self.given = {}
+        self.number = datetime.now(UTC).isoformat(timespec="seconds")  # one sitting's answers belong together
         if not self.ids:
             self.at = -1
             self._say("Nothing is due. Practise a topic, or come back tomorrow.")
@@ -188,7 +190,7 @@ class Session:
             return
         question = bank.find(self.ids[at])
         item = quiz.item_of(question, _seed_of(question["id"]) if self.seed is None else self.seed)
-        item.extra = {"sitting": self.sitting, "seed": item.seed}
+        item.extra = {"sitting": self.sitting, "seed": item.seed, "number": self.number}
         self.form = quiz.form_of(item)
         self.form.giving.append(self._note_time)
         self.form.after.append(self._answered)

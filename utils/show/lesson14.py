@@ -158,6 +158,8 @@ class Now:
 
         return widgets.as_text(self.make())
 
+    __str__ = text
+
 
 def ten(guess) -> str:
     """What the reader expected of the interview against what the last one came to, in words."""
@@ -225,6 +227,21 @@ def judged(seed: int = 1) -> dict:
         "interview_topics": float(len({bank.topic_of(q) for q in asked})),
         "gap_ratio": max(gaps) / min(gaps),
     }
+
+
+def bank_table(found: Mapping[str, float]) -> Table:
+    """The bank by topic and by kind of question, and what the checks below judge."""
+    forms = ("free", "choice", "bad_premise", "number", "trace")
+    rows = []
+    for one in bank.topics():
+        counts = Counter(bank.form_of(q) for q in bank.practice(one.id))
+        rows.append({"topic": one.title, **{form.replace("_", " "): counts[form] for form in forms}})
+    asked = len(schemas.load("questions")["asked_by_the_texts"])
+    notes = [
+        f"{found['questions']:.0f} questions to practise, {len(bank.post_test())} kept for the post-test.",
+        f"Every one of the {asked} prompts of the two texts is among them, in other words.",
+    ]
+    return Table(rows, None, "Questions by topic and kind", notes)
 
 
 def dead_proofs() -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -105,15 +106,15 @@ def post_test() -> list[dict]:
 def interview(seed: int, n: int = 10) -> list[str]:
     """`n` different questions as an interview asks them: mixed kinds, topics in turn. The same seed, the same interview."""
     rng = random.Random(f"interview:{seed}")
-    pool = practice()
-    rng.shuffle(pool)
-    asked: list[dict] = []
-    for place in range(n):
-        wanted = INTERVIEW[place % len(INTERVIEW)]
-        counts = {t.id: sum(topic_of(q) == t.id for q in asked) for t in topics()}
-        rest = [q for q in pool if q not in asked]
-        if not rest:
-            break
+    rest = practice()
+    rng.shuffle(rest)
+    asked: list[str] = []
+    counts: Counter[str] = Counter()
+    while rest and len(asked) < n:
+        wanted = INTERVIEW[len(asked) % len(INTERVIEW)]
         fitting = [q for q in rest if form_of(q) == wanted] or rest
-        asked.append(min(fitting, key=lambda q: counts[topic_of(q)]))  # min keeps the shuffled order among equals
-    return [q["id"] for q in asked]
+        chosen = min(fitting, key=lambda q: counts[topic_of(q)])  # min keeps the shuffled order among equals
+        rest.remove(chosen)
+        asked.append(chosen["id"])
+        counts[topic_of(chosen)] += 1
+    return asked

@@ -1,9 +1,9 @@
 """The scoreboard: any callable counted, timed and judged. `scoreboard(fn, *inputs)` says what limits it and what could help.
 
-Counted from shapes: ops, FLOPs, bytes op by op and as one kernel would move them (`intensity`). Timed: the step on the wall clock,
-and on a GPU what the host needs to issue it. Seen by the profiler on a GPU: kernels, how long the device was busy, where the host
-waited. On a CPU one thread is host and device: its host part is an estimate, the number of ops that compute times the price of an
-add of one element in the same race, and read-outs cost nothing there but are listed, since on a GPU each would wait.
+Counted from shapes: ops, FLOPs, bytes op by op and as one kernel would move them (`intensity`). Timed: the step on the wall
+clock, and on a GPU what the host needs to issue it. Seen by the profiler on a GPU: kernels, how long the device was busy, where
+the host waited. On a CPU one thread is host and device: its host part is an estimate, the number of ops that compute times the
+price of an add of one element in the same race, and read-outs cost nothing there but are listed: on a GPU each would wait.
 """
 
 from __future__ import annotations
@@ -98,9 +98,9 @@ def scoreboard(
 ) -> Board:
     """Count, time and judge `fn(*inputs)`; it runs a few dozen times, so what it changes (parameters, say) keeps changing.
 
-    device: "cpu" or "cuda"; left out, where the tensors are that its ops are given. roofs: `limits.Roofs` of this device, measured
-    once a process where they are left out. A CPU's step and its roofs are measured on one thread with malloc pinned: a team of threads waits for
-    each other, and beside a neighbour that is all one sees. About `at_most_s` seconds, and 5 more for the roofs.
+    device: "cpu" or "cuda"; left out, where the tensors are that its ops are given. roofs: `limits.Roofs` of this device; left
+    out, they are measured once a process. A CPU's step and its roofs are measured on one thread with malloc pinned: threads of a
+    team wait for each other, and beside a neighbour that is all one sees. About `at_most_s` seconds, and 5 more for the roofs.
     Raises TypeError where `fn` is not callable, MeasurementError in words where it fails, where it runs no op at all, or without
     the device.
     """
@@ -259,7 +259,7 @@ def _memory(step: Callable, device: str) -> tuple[int, int | None]:
 
 
 def _timed(step: Callable, device: str, at_most_s: float, progress: Progress | None) -> Race:
-    """One race by the wall clock: the step until the device is idle; on a GPU its issue alone, on a CPU one add of one element."""
+    """One race by the wall clock: the step until the device is idle; on a GPU its issue alone, on a CPU an add of one element."""
     arms = {WHOLE: until_idle(step, device)}
     if device == "cuda":
         arms[HOST] = issuing(step, device)

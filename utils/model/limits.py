@@ -1,9 +1,9 @@
 """What limits a program, from what was counted and timed of it, and what each cure could save at most. No torch, no clock.
 
-A program is asked four questions in turn. Does the host stand still in a read-out while the device runs dry? Does the device stand
-still otherwise? And where the device is busy: is it bytes or FLOPs that keep it busy, or neither? The answer's name is the usual
-one: synchronising, launch bound, bandwidth bound, compute bound; "off the roof" where the device is busy and neither the bytes nor
-the FLOPs that were counted explain its time.
+A program is asked in turn: does the host stand still in a read-out while the device runs dry? Does the device stand still
+otherwise? And where the device is busy: is it bytes or FLOPs that keep it busy, or neither? The answer's name is the usual one:
+synchronising, launch bound, bandwidth bound, compute bound; "off the roof" where the device is busy and neither the bytes nor the
+FLOPs that were counted explain its time.
 
 A cure's worth is a bound: the step as short as it could become if the cure took away all that it can take away. Whether it does
 is for a measurement to say.
@@ -152,8 +152,8 @@ def _kind(facts: Facts, found: Floors) -> tuple[str, str]:
     reach = found.largest / busy
     if reach < ON_THE_ROOF:
         return OFF, (
-            f"the device is busy, but its bytes explain {found.bytes_ns / busy:.0%} of that and its FLOPs {found.flops_ns / busy:.0%}: "
-            "small kernels, a layout that wastes lines, or instructions that are neither"
+            f"the device is busy, but its bytes explain {found.bytes_ns / busy:.0%} of that and its FLOPs "
+            f"{found.flops_ns / busy:.0%}: small kernels, a layout that wastes lines, or instructions that are neither"
         )
     if found.bytes_ns >= found.flops_ns:
         return BANDWIDTH, f"moving the counted bytes takes {reach:.0%} of the busy time at the bandwidth of this device"

@@ -23,10 +23,10 @@ from utils.measure import grad_prices, stopwatch, trace, traps
 from utils.measure.fold_tree import distribution
 from utils.measure.queue_lanes import simulated_lanes
 from utils.measure.simulated import SimulatedDevice, VirtualClock
-from utils.model import recordings
+from utils.model import bank, keys, recordings, schemas, spacing
 from utils.model.expected import ExpectationError, expect
 from utils.model.readings import Reading, Receipt
-from utils.show import instructions, lesson01, lesson03, lesson04, lesson06, lesson07, lesson08, lesson10
+from utils.show import instructions, lesson01, lesson03, lesson04, lesson06, lesson07, lesson08, lesson10, lesson14
 
 RNG = random.Random(3)
 
@@ -547,6 +547,53 @@ ROOF_FAULTS = {
     "buffers that fit no cache": roof_with(chain=tails.chain(cached=1.0, memory=1.0)),
     "a fused step that fell back to the loop": lambda values: values["judged"]["sideways"].update(ops_fused=1000.0),
 }
+
+
+def self_check() -> dict:
+    """What lesson 14 has when its checks run, on a sound bank."""
+    return {"race": make_race(), "judged": lesson14.judged()}
+
+
+def pair_copied(values: dict) -> None:
+    race = values["race"]
+    first, again = race.control
+    values["race"] = replace(race, readings={**race.readings, again: race.readings[first]})
+
+
+def bank_with(owner, name: str, change):
+    """The lesson's checks with one function exchanged for `change(the real one)`."""
+
+    def plant(values: dict) -> None:
+        with pytest.MonkeyPatch.context() as m:
+            m.setattr(owner, name, change(getattr(owner, name)))
+            values["judged"] = lesson14.judged()
+
+    return plant
+
+
+def doubling(last, target, wanted):
+    return [last + (target - last) * (2**k - 1) / 2**wanted for k in range(1, wanted + 1)]
+
+
+SELF_CHECK_FAULTS = {
+    "the A/A pair copied": pair_copied,
+    "half of the bank lost": bank_with(bank, "practice", lambda real: lambda topic=None: real(topic)[::3]),
+    "a topic for each lesson": bank_with(
+        bank, "topics", lambda real: lambda: tuple(bank.Topic(n, n, (n,)) for n in schemas.LESSONS)
+    ),
+    "a cell that was renamed": bank_with(
+        bank, "proof", lambda real: lambda q: replace(real(q), cell="gone") if real(q).cell == "sync" else real(q)
+    ),
+    "every answer near enough": bank_with(keys.Key, "accepts", lambda real: lambda key, given: True),
+    "no answer near enough": bank_with(keys.Key, "accepts", lambda real: lambda key, given: False),
+    "the right option off by one": bank_with(
+        bank, "post_test", lambda real: lambda: [{**real()[0], "answer": real()[0]["answer"] ^ 1}, *real()[1:]]
+    ),
+    "a question drawn twice": bank_with(bank, "interview", lambda real: lambda seed: [*real(seed)[:9], real(seed)[0]]),
+    "an interview on one topic": bank_with(bank, "interview", lambda real: lambda seed: list(bank.by_topic().values())[0][:10]),
+    "gaps that double": bank_with(spacing, "due_days", lambda real: doubling),
+}
+
 LESSONS = {
     "00_start_here": (stopwatch_and_traps, STOPWATCH_FAULTS),
     "01_one_add": (one_add, ONE_ADD_FAULTS),
@@ -558,6 +605,7 @@ LESSONS = {
     "07_two_ceilings": (ceiling_study, CEILING_FAULTS),
     "08_batch_and_scale": (batch_study, BATCH_FAULTS),
     "10_reach_the_roof": (roof_study, ROOF_FAULTS),
+    "14_self_check": (self_check, SELF_CHECK_FAULTS),
 }
 
 

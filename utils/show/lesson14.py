@@ -173,13 +173,8 @@ def ten(guess) -> str:
     if guess is None or guess.number is None:
         return f"{words} You made no prediction."
     expected = guess.number
-    near = (
-        "as you expected"
-        if abs(expected - right) <= 1
-        else "less than you expected"
-        if expected > right
-        else "more than you expected"
-    )
+    gap = "less than you expected" if expected > right else "more than you expected"
+    near = "as you expected" if abs(expected - right) <= 1 else gap
     return f"{words} You said {significant(expected, 2)}: {near}."
 
 
@@ -272,8 +267,8 @@ def misgraded(seed: int) -> list[str]:
 def _grades(question: Mapping, seed: int) -> bool:
     if question["kind"] == "choice":
         item = quiz.item_of(question)
-        found = [item._choice(question, option)[1] for option in item.options]
-        return sum(found) == 1 and found[question["answer"]]
+        taken = [item._choice(question, option)[1] for option in item.options]
+        return taken == ["misconception" not in option for option in question["options"]]
     key = keys.key(question, seed)
     if key.value is None:
         return True  # nothing to compare with: neither measured nor recorded

@@ -17,8 +17,8 @@ RNG = random.Random(8)
 DATA = schemas.load("questions")
 QUESTIONS = DATA["questions"]
 LESSONS = [n for n in range(len(schemas.LESSONS)) if path_of(n).is_file()]
-# Lessons whose notebooks were made after the bank: their questions lead to the lesson, and not yet to a cell of it.
-WITHOUT_CELLS = ("capture", "memory_plan", "scoreboard")
+# A lesson that is made after the bank: its questions lead to the lesson, and not yet to a cell of it.
+WITHOUT_CELLS = ("scoreboard",)
 
 
 def objectives(number: int) -> set[str]:

@@ -46,7 +46,9 @@ def order(widget) -> list:
 
     if isinstance(widget, w.Box):
         return [one for child in widget.children for one in order(child)]
-    return [widget] if isinstance(widget, (w.Button, w.RadioButtons, w.Text, w.Textarea, w.Checkbox, w.Dropdown)) else []
+    return (
+        [widget] if isinstance(widget, (w.Button, w.RadioButtons, w.Text, w.Textarea, w.Checkbox, w.Dropdown, w.Select)) else []
+    )
 
 
 def give(form, right: bool = True) -> None:
@@ -116,10 +118,13 @@ def test_the_tab_key_goes_from_the_one_button_into_the_question():
     session._repr_mimebundle_()
     import ipywidgets as w
 
-    assert [type(one) for one in order(session._box)] == [w.Dropdown, w.Button]
+    topics = len(bank.topics())
+    assert [type(one) for one in order(session._box)] == [*[w.Checkbox] * topics, w.Button]
+    session._list.boxes[1].value = True
     session.button.click()
-    met = order(session._box)
-    assert met[1] is session.button and met[2] is session.form.field and met[3] is session.form.button
+    met = order(session._box)[topics:]
+    assert met[0] is session.button and met[-1] is session.form.button
+    assert met[1:-1] == session.form.field.boxes and bank.topic_of(bank.find(session.ids[0])) == bank.topics()[1].id
     free = quiz.quiz(FREE["id"])
     free._repr_mimebundle_()
     assert [type(one) for one in order(free._box)] == [w.Textarea, w.Button]
@@ -225,6 +230,26 @@ def test_progress_and_gain_say_what_is_there_and_what_is_missing():
     table = selfcheck.gain_table()
     assert any(row["before"] == 1 and row["after"] == 0 for row in table.rows)
     assert "0 of 1 before, 1 of 1 after" in table.notes[0] and "100 %" in table.notes[1]
+
+
+# ------------------------------------------------------------------------------------------------ one of several
+
+
+def test_at_most_one_box_is_ticked():
+    from utils.show.one_of import OneOf
+
+    field = OneOf(["a", "b", "c"])
+    assert field.value is None
+    field.boxes[1].value = True
+    field.boxes[2].value = True
+    assert [box.value for box in field.boxes] == [False, False, True] and field.value == "c"
+    field.boxes[2].value = False
+    assert field.value is None
+    field.value = "a"
+    assert field.value == "a" and OneOf(["a", "b"], "b").value == "b"
+    with pytest.raises(ValueError, match="none of a, b, c"):
+        field.value = "d"
+    assert field.value == "a"
 
 
 # ------------------------------------------------------------------------------------------------ free recall

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from utils.model import bank, practice, schemas
 from utils.show import catalogue, widgets
 from utils.show.numbers import format_number, parse_number
+from utils.show.one_of import OneOf
 from utils.show.tables import Table
 
 
@@ -217,7 +218,7 @@ class Form:
         self.giving: list[Callable[[Form], None]] = []
         self.after: list[Callable[[Form], None]] = []
         if item.options:
-            self.field = w.RadioButtons(options=list(item.options), value=None, layout=w.Layout(width="auto"))
+            self.field = OneOf(item.options)
         else:
             self.field = widgets.number_field(item.unit, self.check)
         self.button = w.Button(description="Check", tooltip="Keep this answer and see what it means")
@@ -227,7 +228,8 @@ class Form:
         shown = item.picture
         picture = [] if shown is None else [w.HTML(widgets.as_html(shown))]
         prompt = w.HTML(f"<p><b>{widgets.prose(item.prompt)}</b></p>")
-        self.widget = w.VBox([prompt, *picture, self.field, self.button, self.feedback, self.proof])
+        field = self.field.widget if item.options else self.field
+        self.widget = w.VBox([prompt, *picture, field, self.button, self.feedback, self.proof])
 
     def check(self) -> None:
         for call in self.giving:

@@ -15,6 +15,7 @@ from datetime import UTC, date, datetime, timedelta
 from utils.model import bank, practice, spacing
 from utils.show import quiz, widgets
 from utils.show.clock import Clock
+from utils.show.one_of import OneOf
 from utils.show.tables import Table
 
 A_SITTING = 10  # questions of one session at most: about a quarter of an hour
@@ -24,7 +25,12 @@ DAYS = 14  # the target date where the reader names none
 def by_topic() -> Session:
     """A session on the topic that is chosen: what was wrong or never met comes first."""
     titles = {topic.title: topic.id for topic in bank.topics()}
-    return Session("Practise a topic", lambda title: on_topic(titles[title]), sitting="topic", choose=("Topic:", list(titles)))
+    return Session(
+        "Practise a topic",
+        lambda title: on_topic(titles[title]),
+        sitting="topic",
+        choose=("Topic (the first, when none is ticked):", list(titles)),
+    )
 
 
 def due(target: str | None = None) -> Session:
@@ -137,7 +143,7 @@ def _seed_of(question_id: str) -> int:
 class Session:
     """One sitting. `step()` does what the button does: begin, go on, end; `form` is the question that stands there, or None.
 
-    `pick(choice)` gives the ids, when the session begins. `choose` is (label, options) of a list to choose from first. With
+    `pick(choice)` gives the ids, when the session begins. `choose` is (label, options) of what to choose from first. With
     `timed`, each question has the time an interviewer would give it. `seed` fixes the numbers that are drawn; without one they
     change with every answer.
     """
@@ -232,7 +238,7 @@ class Session:
         return "Next question" if self.ids[self.at] in self.given else "Leave out"
 
     def _chosen(self) -> str:
-        return self._list.value if self._box is not None else self.choose[1][0]
+        return (self._list.value if self._box is not None else None) or self.choose[1][0]
 
     def _say(self, words: str) -> None:
         self.status = words
@@ -259,8 +265,8 @@ class Session:
         head = [w.HTML(f"<p><b>{widgets.prose(self.title)}</b></p>")]
         if self.choose:
             label, options = self.choose
-            self._list = w.Dropdown(options=options, description=label, style={"description_width": "initial"})
-            head.append(self._list)
+            self._list = OneOf(options, options[0])
+            head += [w.HTML(f"<p>{widgets.prose(label)}</p>"), self._list.widget]
         self._box = w.VBox([*head, self.button, self._said, self._time, self._place])
 
     def text(self) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from utils.model import bank
 from utils.show import quiz, widgets
+from utils.show.one_of import STYLE, box
 
 ENOUGH = 2 / 3
 
@@ -62,7 +63,7 @@ class FreeForm:
         self.boxes: list = []
         wide = w.Layout(width="95%", height="7em")
         self.field = w.Textarea(placeholder="aloud, or in writing here (it is not kept)", continuous_update=False, layout=wide)
-        auto = w.Layout(width="auto")
+        auto = w.Layout(width="14em")
         self.button = w.Button(description="Show the key points", tooltip="Say or write your answer first", layout=auto)
         self.done = w.Button(description="Done", tooltip="Keep what you ticked")
         self.place, self.feedback, self.proof = w.VBox(), w.HTML(), w.Output()
@@ -79,13 +80,12 @@ class FreeForm:
             return
         for call in self.giving:
             call(self)
-        wide = w.Layout(width="auto")
-        self.boxes = [w.Checkbox(value=False, description=point, indent=False, layout=wide) for point in self.item.points]
-        said = w.HTML('<p role="status">Tick what you said, in whatever words:</p>')
+        self.boxes = [box(point) for point in self.item.points]
+        said = w.HTML(f'{STYLE}<p role="status">Tick what you said, in whatever words:</p>')
         self.place.children = (said, *self.boxes, self.done)
 
     def check(self) -> None:
-        words = self.item.answer([box.value for box in self.boxes])
+        words = self.item.answer([one.value for one in self.boxes])
         follow = "".join(
             f"<details><summary>{widgets.prose(one['ask'])}</summary><p>{widgets.prose(one['answer'])}</p></details>"
             for one in self.item._question["follow_ups"]

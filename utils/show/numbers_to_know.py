@@ -5,19 +5,24 @@ What is a number with a settled verdict and a unit that can be said aloud is a r
 
 from __future__ import annotations
 
-from utils.model import ledger, recordings, results
+from utils.model import ledger, recordings, results, schemas
 from utils.model.ledger import Claim
 from utils.show.tables import Table, format_time, significant
 
 SAID_ALOUD = (*ledger.COUNTS, "FLOP/byte", "ms")  # units of claims whose metric is the number itself, and no ratio of two times
-COLUMNS = {"what": "what", "yours": "yours", "recorded": "recorded GPU", "cited": "cited", "verdict": "verdict"}
+COLUMNS = {
+    "what": "what a text says",
+    "lesson": "lesson",
+    "yours": "yours",
+    "recorded": "recorded GPU",
+    "cited": "cited",
+    "verdict": "verdict",
+}
 ON_A_PAGE = 40  # rows that fit a printed page
 
 
 def rows() -> list[dict[str, str]]:
     """A dict a number, in the order of the lessons. At most ON_A_PAGE of them, so that it stays one page."""
-    from utils.model import schemas
-
     found = [c for c in ledger.claims() if _worth(c)]
     found.sort(key=lambda c: schemas.LESSONS.index(c.lesson))
     return [_row(claim) for claim in found[:ON_A_PAGE]]
@@ -51,6 +56,7 @@ def _row(claim: Claim) -> dict[str, str]:
         yours, theirs = mine, recordings.best("cuda")
     return {
         "what": claim.claim,
+        "lesson": f"{schemas.LESSONS.index(claim.lesson):02d} {claim.lesson.replace('_', ' ')}",
         "yours": _said(claim, yours),
         "recorded": _said(claim, theirs),
         "cited": claim.cited,

@@ -8,6 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+WRAPS = "one-add-wraps"
+# A box's text is one line that ends in dots, unless the page is told otherwise.
+STYLE = (
+    f"<style>.{WRAPS},.{WRAPS} label{{height:auto!important;overflow:visible!important}}"
+    f".{WRAPS} label,.{WRAPS} label *{{white-space:normal!important;line-height:1.4;text-overflow:clip}}</style>"
+)
+
+
+def box(text: str, ticked: bool = False):
+    """A box to tick with a text that wraps, where STYLE stands on the page."""
+    import ipywidgets as w
+
+    made = w.Checkbox(value=ticked, description=text, indent=False, layout=w.Layout(width="auto", height="auto"))
+    made.add_class(WRAPS)
+    return made
+
 
 class OneOf:
     """`value` is the text that is ticked, or None; `widget` is what to show, `boxes` the boxes in the order of the texts."""
@@ -16,27 +32,26 @@ class OneOf:
         import ipywidgets as w
 
         self.options = list(options)
-        auto = w.Layout(width="auto")
-        self.boxes = [w.Checkbox(value=o == value, description=o, indent=False, layout=auto) for o in self.options]
-        self.widget = w.VBox(self.boxes)
-        for box in self.boxes:
-            box.observe(self._only, "value")
+        self.boxes = [box(option, option == value) for option in self.options]
+        self.widget = w.VBox([w.HTML(STYLE), *self.boxes])
+        for one in self.boxes:
+            one.observe(self._only, "value")
 
     @property
     def value(self) -> str | None:
-        return next((option for option, box in zip(self.options, self.boxes, strict=True) if box.value), None)
+        return next((option for option, one in zip(self.options, self.boxes, strict=True) if one.value), None)
 
     @value.setter
     def value(self, wanted: str | None) -> None:
         """Tick this text, or none of them. Raises ValueError for a text that is not there."""
         if wanted is not None and wanted not in self.options:
             raise ValueError(f"{wanted!r} is none of {', '.join(self.options)}")
-        for option, box in zip(self.options, self.boxes, strict=True):
-            box.value = option == wanted
+        for option, one in zip(self.options, self.boxes, strict=True):
+            one.value = option == wanted
 
     def _only(self, change) -> None:
         """A box that is ticked takes the tick from all others."""
         if change["new"]:
-            for box in self.boxes:
-                if box is not change["owner"]:
-                    box.value = False
+            for one in self.boxes:
+                if one is not change["owner"]:
+                    one.value = False

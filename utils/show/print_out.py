@@ -17,7 +17,10 @@ h1{font-size:1.5em}h2{font-size:1.2em;break-before:page}h2.first{break-before:av
 ol.options{list-style:upper-alpha;margin-top:.3em}ol.options li{margin:0}table{border-collapse:collapse;width:100%}
 td,th{border-bottom:1px solid #bbb;text-align:left}img{max-width:100%}p.write{color:#555}
 """
-ONE_PAGE = "@page{margin:10mm}body{font-size:8.5pt;line-height:1.15;margin:1em auto}h1{font-size:1.2em;margin:.2em 0}"
+ONE_PAGE = (
+    "@page{size:A4;margin:9mm}body{font-size:8pt;line-height:1.05;margin:0;max-width:none}"
+    "h1{font-size:1.2em;margin:.2em 0}td,th{padding:1px 4px!important}"
+)
 LETTERS = "ABCDEF"
 
 
@@ -41,7 +44,7 @@ def questions(topic: str | None = None, seed: int = 0) -> str:
 
 def numbers() -> str:
     """The one page of numbers to know, as HTML."""
-    return _page("Numbers to know", numbers_to_know.table()._repr_html_(), ONE_PAGE)
+    return _page("One add, priced", numbers_to_know.table()._repr_html_(), ONE_PAGE)
 
 
 def _page(title: str, body: str, more: str = "") -> str:

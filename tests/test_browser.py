@@ -22,6 +22,7 @@ CEILINGS = "notebooks/07_two_ceilings.ipynb"
 ROOF = "notebooks/10_reach_the_roof.ipynb"
 CAPTURED = "notebooks/11_capture.ipynb"
 MEMORY = "notebooks/12_memory_plan.ipynb"
+SELF_CHECK = "notebooks/14_self_check.ipynb"
 WITH_FIGURE = {FIRST: 0, TRACE: 3}  # which of a lesson's predictions opens a figure
 LAB = "labs/lab01_stopwatch/lab01_stopwatch.ipynb"
 
@@ -309,6 +310,77 @@ def test_the_cost_profilers_controls_redraw_one_figure_and_one_click_seeds_them(
         opened.wait_done()
         assert handles.nth(4).get_attribute("aria-valuenow") != before, "the click moves the sliders, too"
         assert area.locator("img").count() == 1 and "set by hand" not in area.locator("img").first.get_attribute("alt")
+        assert opened.problems() == []
+
+
+def test_the_self_check_is_taken_by_the_tab_key_alone(jupyterlab):
+    """Lesson 14: a topic chosen, begun and answered by Tab, Space, Enter and arrows; free recall as well; the proof opens.
+
+    Of the lesson's cells only those that it needs. The second topic's first question is a choice.
+    """
+    server, browser, root = jupyterlab
+    lesson = canonical.loads((root / SELF_CHECK).read_text(encoding="utf-8"))
+    lesson.cells = [cell for cell in lesson.cells if cell.id in ("setup", "imports", "free", "topics")]
+    assert len(lesson.cells) == 4
+    name = "notebooks/self_check_alone.ipynb"
+    (root / name).write_text(canonical.dumps(lesson), encoding="utf-8")
+    with server.open(browser, name) as opened:
+        opened.run_all()
+        page, areas = opened.page, opened.page.locator(f"{opened.CODE} .jp-Cell-outputArea")
+
+        def press(*keys: str) -> None:
+            for key in keys:
+                page.keyboard.press(key)
+
+        def focused() -> str:
+            return page.evaluate("() => document.activeElement.innerText || document.activeElement.type || ''")
+
+        def until(words: str) -> None:
+            page.wait_for_function("words => document.activeElement.innerText === words", arg=words, timeout=20_000)
+
+        practice = areas.filter(has=page.get_by_role("button", name="Start"))
+        area = practice.element_handle()
+        practice.locator("input[type=checkbox]").first.focus()
+        press("Tab", "Space", *["Tab"] * 7)  # the second of eight topics, then on to the button
+        assert focused() == "Start"
+        press("Enter")
+        page.wait_for_function("area => area.innerText.includes('Question 1 of 10')", arg=area, timeout=20_000)
+        assert "Right:" not in opened.visible_text(), "a key before the answer"
+        until("Leave out")  # the button keeps the focus
+        press("Tab", "Tab", "Space")  # the second answer
+        for _ in range(6):
+            if focused() == "checkbox":
+                press("Tab")
+        assert focused() == "Check"
+        press("Enter")
+        page.wait_for_function("area => area.querySelector('a[href*=cell-id]')", arg=area, timeout=20_000)
+        assert re.search("✔|✘", area.inner_text())
+        press("Tab")
+        assert "lesson 0" in focused(), "the proof is reached by the Tab key"
+        page.wait_for_function("area => area.innerText.includes('Next question')", arg=area, timeout=20_000)
+        for _ in range(8):
+            if focused() != "Next question":
+                press("Shift+Tab")
+        press("Enter")
+        page.wait_for_function("area => area.innerText.includes('Question 2 of 10')", arg=area, timeout=20_000)
+        assert area.query_selector("a[href*=cell-id]") is None
+
+        aloud = areas.filter(has=page.locator("textarea")).first
+        aloud.locator("textarea").focus()
+        page.keyboard.type("slot, parser, dispatcher")
+        press("Tab")
+        assert focused() == "Show the key points"
+        press("Enter")
+        aloud.locator("input[type=checkbox]").first.wait_for(timeout=20_000)
+        ticks = aloud.locator("input[type=checkbox]").count()
+        press("Tab", "Space", *["Tab"] * ticks)
+        assert focused() == "Done"
+        press("Enter")
+        aloud.get_by_text(f"1 of {ticks} key points").wait_for(timeout=20_000)
+        assert aloud.locator("details").count() == 2
+        opened.wait_done()
+        aloud.locator("a[href*='cell-id']").click()
+        page.locator(".lm-TabBar-tabLabel", has_text="01_one_add.ipynb").wait_for(timeout=20_000)
         assert opened.problems() == []
 
 

@@ -63,7 +63,7 @@ def test_help_imports_neither_torch_nor_matplotlib_nor_numpy():
         (["price", "--device", "tpu"], 2, "invalid choice: 'tpu'"),
         (["price", "--colour"], 2, "unrecognized arguments: --colour"),
         (["record", "--device", "mps"], 2, "invalid choice: 'mps'"),
-        (["verify"], 2, "FILE"),
+        (["verify", "--lesson", "zero"], 2, "there is no lesson"),
         (["verify", "there-is-no-such-file.json"], 2, "No such file"),
         (["results", "import", "there-is-no-such-file.json"], 1, "no file"),
         (["results", "steal"], 2, "invalid choice: 'steal'"),

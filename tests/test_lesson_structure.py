@@ -19,6 +19,7 @@ from utils.show.predict import fold, predict
 
 LESSONS = [n for n in range(1, len(schemas.LESSONS)) if path_of(n).is_file()]
 RECEIPT = 5  # the names of its rows stand in figures and tables, too many to be linked three a section
+ASKS = "self_check"  # the one lesson that asks about all claims and settles none
 SILENT = ("recall", "exit")  # quizzes print numbers of their own
 
 
@@ -179,5 +180,5 @@ def test_the_outputs_of_every_fold_cell_are_there_and_folded(nb):
 
 def test_every_claim_of_the_lesson_is_settled(number):
     claims = ledger.claims(stem_of(number))
-    assert claims, "a lesson that settles nothing"
+    assert claims or stem_of(number) == ASKS, "a lesson that settles nothing"
     assert [c.id for c in claims if c.verdict == "open" or not c.sentence] == []

@@ -23,7 +23,7 @@ from utils.measure import grad_prices, stopwatch, trace, traps
 from utils.measure.fold_tree import distribution
 from utils.measure.queue_lanes import simulated_lanes
 from utils.measure.simulated import SimulatedDevice, VirtualClock
-from utils.model import recordings
+from utils.model import bank, keys, recordings, schemas, spacing
 from utils.model.expected import ExpectationError, expect
 from utils.model.readings import Reading, Receipt
 from utils.show import (
@@ -38,6 +38,7 @@ from utils.show import (
     lesson10,
     lesson11,
     lesson12,
+    lesson14,
 )
 
 RNG = random.Random(3)
@@ -646,6 +647,53 @@ MEMORY_FAULTS = {
     "a plan in the order of time": memory_with(fragmentation=memories.gaps(offline=1.48)),
     "a reader that was in time": memory_with(reuse=memories.reuse(untold_right=True)),
 }
+
+
+def self_check() -> dict:
+    """What lesson 14 has when its checks run, on a sound bank."""
+    return {"race": make_race(), "judged": lesson14.judged()}
+
+
+def pair_copied(values: dict) -> None:
+    race = values["race"]
+    first, again = race.control
+    values["race"] = replace(race, readings={**race.readings, again: race.readings[first]})
+
+
+def bank_with(owner, name: str, change):
+    """The lesson's checks with one function exchanged for `change(the real one)`."""
+
+    def plant(values: dict) -> None:
+        with pytest.MonkeyPatch.context() as m:
+            m.setattr(owner, name, change(getattr(owner, name)))
+            values["judged"] = lesson14.judged()
+
+    return plant
+
+
+def doubling(last, target, wanted):
+    return [last + (target - last) * (2**k - 1) / 2**wanted for k in range(1, wanted + 1)]
+
+
+SELF_CHECK_FAULTS = {
+    "the A/A pair copied": pair_copied,
+    "half of the bank lost": bank_with(bank, "practice", lambda real: lambda topic=None: real(topic)[::3]),
+    "a topic for each lesson": bank_with(
+        bank, "topics", lambda real: lambda: tuple(bank.Topic(n, n, (n,)) for n in schemas.LESSONS)
+    ),
+    "a cell that was renamed": bank_with(
+        bank, "proof", lambda real: lambda q: replace(real(q), cell="gone") if real(q).cell == "sync" else real(q)
+    ),
+    "every answer near enough": bank_with(keys.Key, "accepts", lambda real: lambda key, given: True),
+    "no answer near enough": bank_with(keys.Key, "accepts", lambda real: lambda key, given: False),
+    "the right option off by one": bank_with(
+        bank, "post_test", lambda real: lambda: [{**real()[0], "answer": real()[0]["answer"] ^ 1}, *real()[1:]]
+    ),
+    "a question drawn twice": bank_with(bank, "interview", lambda real: lambda seed: [*real(seed)[:9], real(seed)[0]]),
+    "an interview on one topic": bank_with(bank, "interview", lambda real: lambda seed: list(bank.by_topic().values())[0][:10]),
+    "gaps that double": bank_with(spacing, "due_days", lambda real: doubling),
+}
+
 LESSONS = {
     "00_start_here": (stopwatch_and_traps, STOPWATCH_FAULTS),
     "01_one_add": (one_add, ONE_ADD_FAULTS),
@@ -660,6 +708,7 @@ LESSONS = {
     "10_reach_the_roof": (roof_study, ROOF_FAULTS),
     "11_capture": (capture_study, CAPTURE_FAULTS),
     "12_memory_plan": (memory_study, MEMORY_FAULTS),
+    "14_self_check": (self_check, SELF_CHECK_FAULTS),
 }
 
 

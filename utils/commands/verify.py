@@ -1,6 +1,8 @@
-"""Check a recording: is it whole, does it agree with itself, and do its prices lie where such a machine's prices lie?
+"""Check a recording; or, without a file, measure the claims of the ledger again and say which verdict changed.
 
-Exit code 0 when every check holds, 1 when one does not.
+With a FILE: is it whole, does it agree with itself, and do its prices lie where such a machine's prices lie? Without: every
+number that a claim hangs on is measured on this machine (minutes), beside the nearest committed recording, stage by stage.
+Exit code 0 when every check and every verdict holds, 1 when one does not.
 """
 
 from __future__ import annotations
@@ -10,21 +12,54 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from utils.commands import Refused
+from utils.commands import Refused, device_or_refuse
 
-HELP = "check a recording: written schema, self-consistency, expected ranges"
+HELP = "check a recording's schema, sums and ranges; without a file measure the claims again"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", type=Path, help="the recording, as `record` writes it")
+    parser.add_argument("file", metavar="FILE", type=Path, nargs="?", help="a recording, as `record` writes it")
+    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help="without FILE: what to measure")
+    parser.add_argument("--lesson", metavar="NAME", help="without FILE: only the claims of one lesson (price_each_stage, …)")
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.file is None:
+        return _again(args)
     data = _read(args.file)
     lines, wrong = check(data, args.file)
     print("\n".join(lines))
     print(f"{args.file.name}: " + (f"{wrong} of {len(lines)} checks do NOT hold" if wrong else f"all {len(lines)} checks hold"))
     return 1 if wrong else 0
+
+
+def _again(args: argparse.Namespace) -> int:
+    """Measures the claims again; the exit code."""
+    from utils.measure import machine, remeasure
+    from utils.model import drift, schemas
+    from utils.show import drift_tables, progress
+
+    if args.lesson and args.lesson not in schemas.LESSONS:
+        raise Refused(f"there is no lesson {args.lesson!r}; there are {', '.join(schemas.LESSONS)}")
+    device = device_or_refuse(machine.fingerprint()["device"] if args.device == "auto" else args.device)
+    plan = remeasure.todo(device, args.lesson)
+    if not plan:
+        raise Refused(f"no claim of {args.lesson or 'the ledger'} has a number that is measured on {device}")
+    with progress.bar("measuring the claims") as bar:
+        now, failures = remeasure.remeasure(device, run=plan, progress=bar)
+    before = drift.nearest(device)
+    rows = drift.judged(before, now)
+    print(drift_tables.claims(rows, before.recording))
+    if moved := drift.stages(before.recording, now.recording):
+        print(drift_tables.stages(moved))
+    for name, reason in failures.items():
+        print(f"not measured: {name}: {reason}")
+    changed = [row for row in rows if row.changed]
+    said = ", ".join(row.claim.id for row in changed)
+    print(f"{len(rows)} claims measured: " + (f"{len(changed)} verdicts changed: {said}" if changed else "no verdict changed"))
+    if not rows:
+        raise Refused("no claim could be measured", code=1)
+    return 1 if changed else 0
 
 
 def check(data: object, file: Path) -> tuple[list[str], int]:

@@ -7,13 +7,13 @@ runtime, and on the device as a gap: the queue ran dry while the host was waitin
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections import Counter
 from collections.abc import Callable
 
 from utils.measure import profiled
 from utils.measure.device_clock import MeasurementError
+from utils.model.traces import DEVICE, RUNTIME, WAITS
 
 Progress = Callable[[float, str], None]
 BATCH, WIDTH, STEPS = 4096, 2048, 3  # kernels so long that the host, though slowed by the profiler, runs ahead
@@ -33,8 +33,6 @@ CODE = {
     "to": 'x_cpu.to("cuda")',
     "to pinned": 'x_pinned.to("cuda", non_blocking=True)',
 }
-WAITS = re.compile(r"Synchronize|^cudaMemcpy$|^cuMemcpy[DH]to[DH]")
-DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
 
 
 def hidden_syncs(device: str = "cuda", progress: Progress | None = None, *, events: Callable = profiled.events) -> dict:
@@ -73,7 +71,7 @@ def analyse(segment: list[dict], steps: int) -> dict:
     The last synchronisation of a segment is the program's own and does not count.
     """
     mark, *events = segment
-    calls = [e for e in events if e["cat"] in ("cuda_runtime", "cuda_driver")]
+    calls = [e for e in events if e["cat"] in RUNTIME]
     waits = [e for e in calls if WAITS.search(e["name"])][:-1]
     copies = [e for e in calls if "Memcpy" in e["name"] and e not in waits]
     work = sorted(((float(e["ts"]), float(e["ts"]) + float(e["dur"])) for e in events if e["cat"] in DEVICE), key=lambda w: w[0])

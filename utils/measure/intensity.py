@@ -36,6 +36,11 @@ class OpWork:
     known: bool = True
 
     @property
+    def product(self) -> bool:
+        """Whether torch's own FLOP counter knows the op: a product, a convolution, fused attention, or their backward."""
+        return self.op.split(".")[0] in _library() or "scaled_dot_product" in self.op
+
+    @property
     def flops(self) -> float:
         return self.arithmetic + self.special
 
@@ -104,9 +109,15 @@ def count(f: Callable, *args, **kwargs) -> Work:
     counter = Counter()
     with seams.watching_calls(counter.call):
         out = f(*args, **kwargs)
+    return finished(counter, out)
+
+
+def finished(counter: Counter, out: Any) -> Work:
+    """The work that `counter` saw of a call that gave `out`."""
+    from utils.measure import seams
+
     results = {_place(t): t for t in seams.tensors_in(out)}
-    written = sum(_bytes(t) for t in results.values())
-    return Work(tuple(counter.ops), counter.given + written)
+    return Work(tuple(counter.ops), counter.given + sum(_bytes(t) for t in results.values()))
 
 
 class Counter:

@@ -183,12 +183,17 @@ PROGRAMS: dict[str, Callable] = {
 
 def profile_here(*programs: str) -> list[dict]:
     """Run the programs once to warm up and twice under the profiler, in this process. Their events, each with what is used."""
-    import torch
-    from torch.profiler import ProfilerActivity, profile, record_function
-
     works: list[tuple[str, Callable]] = []
     for program in programs:
         PROGRAMS[program](lambda name, work: works.append((name, work)))
+    return profile_works(works)
+
+
+def profile_works(works: list[tuple[str, Callable]]) -> list[dict]:
+    """The same of callables of the caller's own, each in a segment of its name. Later launches of this process are slower."""
+    import torch
+    from torch.profiler import ProfilerActivity, profile, record_function
+
     for _, work in works:
         work()
     torch.cuda.synchronize()

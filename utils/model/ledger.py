@@ -174,9 +174,9 @@ def verdict_table(
             {
                 "id": claim.id,
                 "claim": claim.claim,
-                "yours": _shown(claim, mine),
-                "recorded": _shown(claim, theirs),
-                "cited": _cited(claim),
+                "yours": shown(claim, mine),
+                "recorded": shown(claim, theirs),
+                "cited": cited(claim),
                 "verdict": WORDS[claim.verdict],
                 "sentence": claim.sentence,
             }
@@ -199,7 +199,8 @@ def recorded_studies(lesson: str) -> list[Study]:
     return list({one.label(): one for one in shown if one is not None}.values())
 
 
-def _cited(claim: Claim) -> str:
+def cited(claim: Claim) -> str:
+    """What the source says, as text: its figure, for a sum also what its own rows add up to, or "no figure"."""
     if claim.metric and claim.metric["measure"] == "cited.rows":
         low, high = cited_sum()
         return f"{claim.cited}; its rows give {low:,.3g}–{high:,.3g} µs"
@@ -248,7 +249,8 @@ def _inside(value: float, lo: float | None, hi: float | None) -> bool:
     return (lo is None or value >= lo * (1 - ROUNDING)) and (hi is None or value <= hi * (1 + ROUNDING))
 
 
-def _shown(claim: Claim, measured: Measured | None) -> str:
+def shown(claim: Claim, measured: Measured | None) -> str:
+    """The claim's number by this measurement as text, with its unit; "no number" and "not measured" in words."""
     if claim.metric is None:
         return "no number"
     if claim.metric["measure"] == "cited.rows":

@@ -17,6 +17,7 @@ from typing import Any
 import yaml
 
 from utils import paths
+from utils.model import arithmetic
 from utils.model.quantities import is_receipt_name, names
 
 SCHEMA_FOLDER = paths.DATA / "schema"
@@ -245,6 +246,8 @@ def question_problems(questions: dict, misconceptions: dict, glossary: dict) -> 
         out += _unknown("questions", name, "lesson", [question["lesson"]], set(LESSONS))
         out += _unknown("questions", name, "term", question.get("glossary", []), terms)
         out += _unknown("questions", name, "objective's lesson", [question["objective"].split(".")[0]], set(LESSONS))
+        proved_in = question["proof"].split("#")[0] if "proof" in question else question["lesson"]
+        out += _unknown("questions", name, "proof's lesson", [proved_in], set(LESSONS))
         if question["kind"] != "choice":
             continue
         options = question["options"]
@@ -259,6 +262,43 @@ def question_problems(questions: dict, misconceptions: dict, glossary: dict) -> 
             if place != question["answer"] and not wanted:
                 out.append(f"questions: {name}: wrong option {place} names no misconception")
     return out
+
+
+def bank_problems(questions: dict, claims: dict, stages: dict) -> list[str]:
+    """Lessons without a topic or with two, prompts of the texts that nobody asks, formulas and draws that do not fit together."""
+    topics, rows = questions["topics"], questions["questions"]
+    in_topics = [lesson for topic in topics for lesson in topic["lessons"]]
+    out = _repeated([t["id"] for t in topics], "questions: topic")
+    out += [f"questions: lesson {n!r} is in {in_topics.count(n)} topics" for n in LESSONS if in_topics.count(n) != 1]
+    out += _unknown("questions", "topics", "lesson", in_topics, set(LESSONS))
+    prompts, asked = {a["id"] for a in questions["asked_by_the_texts"]}, [a for q in rows for a in q.get("asks", [])]
+    out += [f"questions: nobody asks {p} of the texts" for p in sorted(prompts - set(asked))]
+    out += _unknown("questions", "asks", "prompt of the texts", asked, prompts)
+    for question in rows:
+        out += _unknown("questions", question["id"], "topic", [question.get("topic", topics[0]["id"])], {t["id"] for t in topics})
+        out += _drawn_problems(question)
+        own = question["answer"].get("own", {}) if isinstance(question.get("answer"), dict) else {}
+        for spec in own.values():
+            out += _expression_problems(f"questions: {question['id']}", spec["measure"], stages)
+            wanted = [spec["claim"]] if "claim" in spec else []
+            out += _unknown("questions", question["id"], "claim", wanted, {c["id"] for c in claims["claims"]})
+    return out
+
+
+def _drawn_problems(question: dict) -> list[str]:
+    """What a formula needs must be drawn or measured, what is drawn must be in the prompt, and nothing else in braces."""
+    name, answer = question["id"], question.get("answer")
+    answer = answer if isinstance(answer, dict) else {}
+    drawn, own = set(question.get("draws", {})), set(answer.get("own", {}))
+    given = drawn | ({"whose"} if own else set())
+    in_prompt = set(re.findall(r"\{(\w+)\}", question["prompt"]))
+    out = [f"questions: {name}: {{{n}}} is not in the prompt" for n in sorted(given - in_prompt)]
+    out += [f"questions: {name}: nothing gives {{{n}}}" for n in sorted(in_prompt - given)]
+    try:
+        needed = arithmetic.names(answer["formula"]) if "formula" in answer else drawn | own
+    except ValueError as error:
+        return [*out, f"questions: {name}: {error}"]
+    return out + [f"questions: {name}: {n!r} is on one side only" for n in sorted(needed ^ (drawn | own))]
 
 
 def misconception_problems(misconceptions: dict, claims: dict) -> list[str]:
@@ -296,4 +336,5 @@ def problems() -> list[str]:
         *misconception_problems(misconceptions, claims),
         *glossary_problems(glossary),
         *question_problems(questions, misconceptions, glossary),
+        *bank_problems(questions, claims, stages),
     ]

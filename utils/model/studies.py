@@ -115,12 +115,28 @@ def load(name: str, stem: str, folder: Path | None = None) -> Study:
 
 @lru_cache(maxsize=16)
 def _load(path: Path, mtime_ns: int, size: int) -> Study:
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, ValueError) as error:
-        raise RecordingError(f"{path.name} is damaged: {error}") from None
+    data = _json(path)
     verify(data, path.parent.name, path.stem)
     return from_dict(data)
+
+
+def read(path: Path) -> Study | None:
+    """The verified study in a file of any name, such as a reader's own; None where the file holds something else.
+
+    Raises RecordingError when it is damaged, changed or newer.
+    """
+    data = _json(path)
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        return None
+    verify(data, str(data.get("study")), recordings.stem_for(data.get("where") or {}, {data.get("device"): None}))
+    return from_dict(data)
+
+
+def _json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, ValueError) as error:
+        raise RecordingError(f"{path.name} is damaged: {error}") from None
 
 
 def from_dict(data: Mapping[str, Any], source: str = "recorded") -> Study:

@@ -3,16 +3,18 @@
     quiz("start_here.clock_without_sync")        quiz(["…", "…"])        recall("price_each_stage")
 
 The key stays in Python: before an answer neither the page nor the widgets' state holds it. A first answer counts for the
-reader's progress (`score`), later ones are for practice. Without widgets the questions stand there as text.
+reader's progress (`score`), later ones are for practice. After an answer a link leads to the cell that proves it. Without
+widgets the questions stand there as text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from utils.model import schemas
+from utils.model import bank, practice, schemas
 from utils.show import catalogue, widgets
 from utils.show.numbers import format_number, parse_number
+from utils.show.one_of import OneOf
 from utils.show.tables import Table
 
 
@@ -27,7 +29,25 @@ def quiz(ids: str | Sequence[str], title: str = "") -> Quiz:
     unknown = [i for i in wanted if i not in _questions()]
     if unknown or not wanted:
         raise LookupError(f"no such question: {', '.join(unknown) or 'none was named'}")
-    return Quiz([Item(_questions()[i]) for i in wanted], title)
+    return Quiz([item_of(_questions()[i]) for i in wanted], title)
+
+
+def item_of(question: dict, seed: int = 0) -> Item:
+    """The question as an item that takes an answer; `seed` draws its numbers where it has any to draw."""
+    if question["kind"] == "free":
+        from utils.show.free_recall import FreeItem
+
+        return FreeItem(question)
+    return Item(question, seed)
+
+
+def form_of(item: Item) -> Form:
+    """The widgets of an item of whatever kind."""
+    if item.kind == "free":
+        from utils.show.free_recall import FreeForm
+
+        return FreeForm(item)
+    return Form(item)
 
 
 def recall(lesson: str, n: int = 3) -> Quiz:
@@ -35,7 +55,8 @@ def recall(lesson: str, n: int = 3) -> Quiz:
     order = {name: at for at, name in enumerate(schemas.LESSONS)}
     if lesson not in order:
         raise LookupError(f"no such lesson: {lesson!r}; there are {', '.join(order)}")
-    earlier = [q for q in _questions().values() if q["use"] in ("recall", "check", "exit") and order[q["lesson"]] < order[lesson]]
+    asked = ("recall", "check", "exit")
+    earlier = [q for q in _questions().values() if q["use"] in asked and order[q["lesson"]] < order[lesson] and _short(q)]
     if not earlier:
         raise LookupError(f"no question from a lesson before {lesson!r}")
     known = {q["id"]: first_answers().get(q["id"]) is True for q in earlier}
@@ -43,15 +64,18 @@ def recall(lesson: str, n: int = 3) -> Quiz:
     return Quiz([Item(q) for q in earlier[:n]], "From earlier lessons")
 
 
+def _short(question: dict) -> bool:
+    """Whether it is answered at a glance, as the opening of a lesson wants it."""
+    return question["kind"] != "free" and question.get("form") != "trace"
+
+
 def first_answers() -> dict[str, bool]:
-    """Question id → whether the reader's first answer to it was right; unanswered ones are absent."""
+    """Question id → whether the reader's first answer to it was right; unanswered ones are absent, and so is the post-test."""
     from utils.model import results
 
     out: dict[str, bool] = {}
-    for entry in results.predictions():
-        extra = entry.get("extra") or {}
-        if extra.get("quiz"):
-            out.setdefault(entry["id"], bool(extra.get("right")))
+    for entry in practice.answers(results.predictions()):
+        out.setdefault(entry["id"], bool(entry["extra"].get("right")))
     return out
 
 
@@ -71,18 +95,22 @@ class Item:
     """One question. `answer(raw)` takes an answer as typed (or an option's text) and returns the feedback as text.
 
     Raises ValueError, in words for the reader, when `raw` is no answer. `right` is None until then, afterwards whether the
-    last answer was right.
+    last answer was right. What is in `extra` is kept with each answer.
     """
 
-    def __init__(self, question: dict):
-        self.id, self.prompt, self.kind = question["id"], question["prompt"], question["kind"]
+    def __init__(self, question: dict, seed: int = 0):
+        self.id, self.kind, self.seed = question["id"], question["kind"], seed
+        self.prompt = self._key(question).prompt if self.kind == "number" else question["prompt"]
         self.options = tuple(option["text"] for option in question.get("options", ()))
-        self.unit = {"percent": "%", "us": "µs"}.get(self._key(question).get("unit", ""), self._key(question).get("unit", ""))
+        unit = question["answer"].get("unit", "") if self.kind == "number" else ""
+        self.unit = {"percent": "%", "us": "µs"}.get(unit, unit)
         self.right: bool | None = None
+        self.extra: dict = {}
 
-    @staticmethod
-    def _key(question: dict) -> dict:
-        return question["answer"] if isinstance(question["answer"], dict) else {}
+    def _key(self, question: dict):
+        from utils.model import keys  # reads recordings and results: only for questions with a number
+
+        return keys.key(question, self.seed)
 
     def answer(self, raw: str | None) -> str:
         question = _questions()[self.id]
@@ -104,48 +132,52 @@ class Item:
 
     def _number(self, question: dict, raw: str) -> tuple[float, bool, str]:
         given = parse_number(raw, self.unit)
-        wanted, source = self._wanted(question["answer"])
-        if wanted is None:
-            return given, False, f"{question['feedback']} (Nothing to compare with yet: {source}.)"
-        tolerance = question["answer"]["tolerance"]
-        right = abs(given - wanted) <= tolerance * abs(wanted)
+        key = self._key(question)
+        if key.value is None:
+            return given, False, f"{question['feedback']} (Nothing to compare with yet: {key.source}.)"
+        right = key.accepts(given)
         verdict = "✔ Near enough" if right else "✘ Not near enough"
-        words = f"{verdict}: {format_number(wanted, 3)} {self.unit}".rstrip()
-        return given, right, f"{words}{f' ({source})' if source else ''}. {question['feedback']}"
-
-    @staticmethod
-    def _wanted(key: dict) -> tuple[float | None, str]:
-        """(the number that is right, in the key's unit; where it comes from). None when nothing measured has it."""
-        if "value" in key:
-            return float(key["value"]), ""
-        from utils.model import quantities, recordings, results
-
-        factor = {"percent": 100.0, "us": 1e-3, "µs": 1e-3}.get(key["unit"], 1.0)
-        for grad in (False, True):
-            recording = recordings.best("cpu")
-            recorded = recording and recording.receipt("cpu", grad)
-            for receipt in (results.latest_receipt("cpu", grad), recorded):
-                if receipt is None:
-                    continue
-                try:
-                    value = quantities.evaluate(key["from_results"], receipt).value * factor
-                except LookupError:
-                    continue
-                return value, "your own measurement" if receipt.source == "live" else recordings.receipt_label(receipt)
-        return None, "measure a receipt in lesson 05 first"
+        words = f"{verdict}: {format_number(key.value, 3)} {self.unit}".rstrip()
+        aloud = "".join(
+            f" For saying aloud, {column['what']}: yours {column['yours']} · recorded GPU {column['recorded']} · "
+            f"cited {column['cited']}."
+            for column in key.columns
+        )
+        return given, right, f"{words}{f' ({key.source})' if key.source else ''}. {question['feedback']}{aloud}"
 
     def _keep(self, given: str | float, right: bool) -> str:
         from utils.model import results
 
-        results.predict(self.id, given, unit=self.unit or None, extra={"quiz": True, "right": right})
+        results.predict(self.id, given, unit=self.unit or None, extra={"quiz": True, "right": right, **self.extra})
         return widgets.about_results()
 
+    @property
+    def proof(self) -> bank.Proof:
+        """The cell that proves the answer."""
+        return bank.proof(_questions()[self.id])
+
+    @property
+    def picture(self):
+        """What a question about a trace shows, as a Picture or as the words that say why there is none; else None."""
+        question = _questions()[self.id]
+        if "trace" not in question:
+            return None
+        from utils.show import trace_pictures
+
+        return trace_pictures.picture(question["trace"])
+
     def text(self) -> str:
-        return "\n".join([self.prompt, *(f"  ( ) {option}" for option in self.options)])
+        shown = self.picture
+        parts = [self.prompt, *([widgets.as_text(shown)] if shown is not None else [])]
+        return "\n".join([*parts, *(f"  ( ) {option}" for option in self.options)])
 
     def html(self) -> str:
         options = "".join(f"<li>{widgets.prose(option)}</li>" for option in self.options)
-        return f"<p><b>{widgets.prose(self.prompt)}</b></p>{f'<ul>{options}</ul>' if options else ''}"
+        shown = self.picture
+        return (
+            f"<p><b>{widgets.prose(self.prompt)}</b></p>{'' if shown is None else widgets.as_html(shown)}"
+            f"{f'<ul>{options}</ul>' if options else ''}"
+        )
 
 
 class Quiz:
@@ -153,7 +185,7 @@ class Quiz:
 
     def __init__(self, items: Sequence[Item], title: str = ""):
         self.items, self.title = list(items), title
-        self.forms: list[_Form] = []
+        self.forms: list[Form] = []
 
     def text(self) -> str:
         return "\n\n".join([*([self.title] if self.title else []), *(item.text() for item in self.items)])
@@ -165,7 +197,7 @@ class Quiz:
         import ipywidgets as w
 
         if not self.forms:
-            self.forms = [_Form(item) for item in self.items]
+            self.forms = [form_of(item) for item in self.items]
             heading = [w.HTML(f"<p><b>{widgets.prose(self.title)}</b></p>")] if self.title else []
             self._box = w.VBox([*heading, *(form.widget for form in self.forms)])
         title = f"<p><b>{widgets.prose(self.title)}</b></p>" if self.title else ""
@@ -173,25 +205,48 @@ class Quiz:
         return widgets.bundle(self._box, fallback, self.text())
 
 
-class _Form:
-    """The widgets of one item: prompt, options or field, Check, feedback."""
+class Form:
+    """The widgets of one item: prompt, options or field, Check, feedback, and then the way to the proof.
+
+    `giving` holds what is called, with the form, when an answer is given, before it is judged; `after` what is called then.
+    """
 
     def __init__(self, item: Item):
         import ipywidgets as w
 
         self.item = item
+        self.giving: list[Callable[[Form], None]] = []
+        self.after: list[Callable[[Form], None]] = []
         if item.options:
-            self.field = w.RadioButtons(options=list(item.options), value=None, layout=w.Layout(width="auto"))
+            self.field = OneOf(item.options)
         else:
             self.field = widgets.number_field(item.unit, self.check)
         self.button = w.Button(description="Check", tooltip="Keep this answer and see what it means")
         self.feedback = w.HTML()
+        self.proof = w.Output()
         self.button.on_click(lambda _: self.check())
-        self.widget = w.VBox([w.HTML(f"<p><b>{widgets.prose(item.prompt)}</b></p>"), self.field, self.button, self.feedback])
+        shown = item.picture
+        picture = [] if shown is None else [w.HTML(widgets.as_html(shown))]
+        prompt = w.HTML(f"<p><b>{widgets.prose(item.prompt)}</b></p>")
+        field = self.field.widget if item.options else self.field
+        self.widget = w.VBox([prompt, *picture, field, self.button, self.feedback, self.proof])
 
     def check(self) -> None:
+        for call in self.giving:
+            call(self)
         try:
             words = self.item.answer(self.field.value)
         except ValueError as error:
-            words = str(error)
+            self.feedback.value = f'<p role="status">{widgets.prose(str(error))}</p>'
+            return
         self.feedback.value = f'<p role="status">{widgets.prose(words)}</p>'
+        self.proof.outputs = (proof_output(self.item.proof),)
+        for call in self.after:
+            call(self)
+
+
+def proof_output(proof: bank.Proof) -> dict:
+    """The way to the proving cell as a cell's output: JupyterLab follows relative links there, and not in a widget's HTML."""
+    html = f'<p>Proof: <a href="{proof.href}">{widgets.prose(proof.words)}</a></p>'
+    data = {"text/plain": f"Proof: {proof.words}", "text/html": html}
+    return {"output_type": "display_data", "data": data, "metadata": {}}

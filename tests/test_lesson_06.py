@@ -213,7 +213,7 @@ def test_every_sentence_is_true_on_data_that_surprises():
 FAULTS = {
     "the result left out of an add's bytes": ("bytes_each = work.bytes", "bytes_each = work.read"),
     "the share turned upside down": ("{per_cent(ours / best)}", "{per_cent(best / ours)}"),
-    "ridges told apart by dtype alone": ('                return "engine"', '                return "dtype"') ,
+    "ridges told apart by dtype alone": ('            return "engine"', '            return "dtype"') ,
     "cold data called warm": ('"above" if rate > OVER * roof', '"above" if rate < OVER * roof'),
     "the recording beside this machine's memory": (
         "value = peaks.here.value if found is part.here else peaks.there.value", "value = peaks.here.value",

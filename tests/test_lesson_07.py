@@ -211,7 +211,7 @@ FAULTS = {
     "the recording's break-even beside this machine's prices": (
         "calibration.here if part is sweep.here.value else calibration.there", "calibration.here",
     ),
-    "a time that follows the size called constant": ('"same" if times_ < AS_LONG', '"same" if times_ < AS_LONG * sizes'),
+    "a time that follows the size called constant": ('"same" if times < AS_LONG', '"same" if times < AS_LONG * sizes'),
     "the bottleneck always flips": ("same = first == last", "same = False"),
     "only a rise is a drift": ("abs(later / by[0] - 1.0)", "max(later / by[0] - 1.0, 0.0)"),
     "a recording judged as if it were live": ("judged_here(device, part.here, ", "judged_here(device, part.first, "),

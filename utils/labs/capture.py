@@ -146,13 +146,13 @@ def recorded(record: Callable, step: Callable, inputs: tuple, *, refusal=right.r
 
 
 def left_on(record: Callable, step: Callable, inputs: tuple, error: type | None = None) -> str:
-    """ "" when a learner's `record` raised an `error` (None: returned a Tape with calls) and left no mode on in its thread; else
-    what is wrong, in words."""
+    """ "" when a learner's `record` left no mode on in its thread, else what is wrong, in words. It must return a Tape with calls,
+    or raise an `error` where one is given."""
 
     def run() -> str:
         try:
             tape = record(step, inputs, right.refusal, right.read_out)
-            came = "" if error is None and isinstance(tape, Tape) and tape.calls else f"it returned a {type(tape).__name__}"
+            came = "" if isinstance(tape, Tape) and (tape.calls or error) else f"it returned a {type(tape).__name__}, no calls"
         except NotImplementedError:
             raise
         except Exception as raised:

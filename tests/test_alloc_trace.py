@@ -227,6 +227,12 @@ def test_without_a_gpu_its_measurements_are_refused_in_words():
             part("cuda")
 
 
+def test_without_a_compiler_nothing_is_compiled_and_the_reason_is_told(monkeypatch):
+    monkeypatch.setenv("ONE_ADD_NO_COMPILER", "1")
+    with pytest.raises(MeasurementError, match="needs a C"):
+        compiled_memory.compiled("cpu")
+
+
 def test_malloc_says_where_it_is_not_glibcs(monkeypatch):
     monkeypatch.setattr("sys.platform", "darwin")
     assert not malloc.pin() and not malloc.give_back(1 << 20)

@@ -568,7 +568,7 @@ CHEATS = {
         "def record(step, inputs, refusal, read_out):\n    tape = Tape(tuple(x.detach().clone() for x in inputs), [], None)\n"
         "    tape.calls = [Call(lambda *a: step(*tape.inputs), (), {}, None)]\n    tape.outputs = step(*tape.inputs)\n"
         "    tape.calls[0].out = tape.outputs\n    return tape\n",
-        {"record_calls", "record_static", "record_refuses", "record_pops", "record_holds"},
+        {"record_calls", "record_static", "record_refuses", "record_holds"},
     ),
     "knows the visible numbers": (
         "diagnose",

@@ -146,8 +146,8 @@ def recorded(record: Callable, step: Callable, inputs: tuple, *, refusal=right.r
 
 
 def left_on(record: Callable, step: Callable, inputs: tuple, error: type | None = None) -> str:
-    """ "" when a learner's `record` left no mode on in its thread, else what is wrong, in words. It must return a Tape with calls,
-    or raise an `error` where one is given."""
+    """What is wrong, in words, "" for nothing: a learner's `record` leaves no mode on in its thread, returns a Tape with calls
+    or raises an `error` where one is given."""
 
     def run() -> str:
         try:

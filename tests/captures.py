@@ -125,7 +125,7 @@ def guards(device: str = "cpu", *, per: float = 600.0, fixed: float = 15e3, chec
          "nothing_us": 1e-3 * (5e3 + n * checked), "unguarded_us": None if bare is None else 1e-3 * (5e3 + n * bare)}
         for n in (2, 10, 25, 50)
     ]  # fmt: skip
-    numbers = {"nothing_per_input": checked, "aa_error": 0.01, "error": error}
+    numbers = {"nothing_per_input": checked, "aa_error": 0.01, "error": error, "guards_an_input": 1.0, "guards_least": 9.0}
     if compiled:
         numbers |= {"per_input": per, "per_input_lo": 0.9 * per, "per_input_hi": 1.1 * per, "fixed": fixed}
     if bare is not None:

@@ -57,7 +57,7 @@ def test_blocks_have_their_op_their_bytes_and_their_life_in_order():
     assert [one.op for one in (first, second, third)] == ["matmul: mm", "add", "sigmoid"]
     assert {one.size for one in (first, second, third)} == {64 * 64 * 4}
     assert first.end == 2 and first.freed and second.freed and third.kept
-    assert first.start < second.start < first.end < third.start < second.end == third.end
+    assert first.start < second.start < first.end < third.start < second.end < third.end
 
 
 def test_what_is_freed_was_there_before_is_no_block_of_the_trace():
@@ -225,6 +225,12 @@ def test_without_a_gpu_its_measurements_are_refused_in_words():
     for part in (fragmentation.fragmentation, out_of_memory.out_of_memory, stream_reuse.reuse):
         with pytest.raises(MeasurementError, match="no CUDA device here"):
             part("cuda")
+
+
+def test_without_a_compiler_nothing_is_compiled_and_the_reason_is_told(monkeypatch):
+    monkeypatch.setenv("ONE_ADD_NO_COMPILER", "1")
+    with pytest.raises(MeasurementError, match="needs a C"):
+        compiled_memory.compiled("cpu")
 
 
 def test_malloc_says_where_it_is_not_glibcs(monkeypatch):

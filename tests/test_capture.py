@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from benchmarks import graph_replay
 from tests.conftest import require
 from utils.measure import (
     capture,
@@ -441,3 +442,35 @@ def test_a_gpu_without_it_and_a_graph_that_torch_does_not_open_are_words_and_non
     if not torch.cuda.is_available():
         with pytest.raises(MeasurementError, match="no CUDA device"):
             dependent_launch.pdl("cuda")
+
+
+# ------------------------------------------------------------------ the bars
+
+
+def bars_of(numbers: dict[str, float], device: str = "cpu") -> graph_replay.Bars:
+    bars, parts = graph_replay.Bars(), {name: {"numbers": numbers} for name in ("stand_ins", "nodes", "block")}
+    if device == "cpu":
+        graph_replay.judge_cpu(bars, parts)
+    else:
+        graph_replay.judge_cuda(bars, parts, True)
+    return bars
+
+
+def test_a_bar_that_falls_short_fails_and_an_unsettled_race_has_none():
+    good = {"baked_100x1": 24.0, "baked_100x4096": 3.0, "boxed_100x1": 1.9, "add_out_100x1": 2.4, "out_100x1": 1.1,
+            "list_100x1": 1.1, "ops_list_100x1": 0.5, "fx_100x1": 0.4, "worst_aa": 0.01}  # fmt: skip
+    assert bars_of(good).passed
+    for name, value in {
+        "baked_100x1": 9.0,
+        "baked_100x4096": 20.0,
+        "add_out_100x1": 1.0,
+        "list_100x1": 1.8,
+        "fx_100x1": 1.2,
+    }.items():
+        assert not bars_of(good | {name: value}).passed, name
+        assert bars_of(good | {name: value, "worst_aa": 0.1}).passed, "what did not settle has no bar"
+    gpu = {"node": 1005.0, "node_lo": 1000.0, "node_hi": 1010.0, "fixed": 2000.0, "host_100": 5000.0, "small_both_bare": 8.0,
+           "small_both": 5.0, "aa_error": 0.001}  # fmt: skip
+    assert bars_of(gpu, "cuda").passed
+    for name, value in {"node": 1100.0, "host_100": 9000.0, "small_both_bare": 6.0}.items():
+        assert not bars_of(gpu | {name: value}, "cuda").passed, name

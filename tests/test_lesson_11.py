@@ -181,6 +181,7 @@ def check_calls(m) -> None:
     said = str(m.inputs(both(made.guards()))[1])
     assert "of 2 inputs takes 16.2 µs, of 50 45.0 µs: 600 ns an input (95 %: 540 ns to 660 ns)" in said
     assert "300 ns an input, and with its guards left out, which nobody should, 200 ns: so the guards are 100 ns of it" in said
+    assert "Guards, counted: 1.00 more for each input more." in said
     assert "no difference is seen" in str(m.inputs(both(made.guards(bare=290.0)))[1])
     assert "no difference is seen" in str(m.inputs(both(made.guards(bare=350.0)))[1])
     assert "left out" not in str(m.inputs(both(made.guards(bare=None)))[1])

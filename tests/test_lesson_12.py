@@ -224,14 +224,14 @@ FAULTS = {
     "a difference of the counts not told": ('if not off else f"By', 'if off >= 0 else f"By'),
     "the allocator's count said of a CPU": ('if value["device"] == "cuda" else "a count', 'if value["device"] else "a count'),
     "gradients always more": ('"same" if row["peak"] <= ONE * without["peak"]', '"same" if row["peak"] < 0'),
-    "hit and miss exchanged": ("from the system {format_time(numbers['miss'])}", "from the system {format_time(numbers['hit'])}"),
+    "hit and miss exchanged": ("{format_time(numbers['miss'])}: {times", "{format_time(numbers['hit'])}: {times"),
     "a GPU's misses told as page faults": (
         'if value["device"] == "cuda":\n            return (',
         'if value["device"] == "tpu":\n            return (',
     ),
     "the planners exchanged": ('"time" if online < offline else "size"', '"time" if online > offline else "size"'),
     "a wrong arena called right": ('if n["same"] else "other', 'if n["same"] >= 0 else "other'),
-    "eager's peak given for the compiled one": ("peak {mib(fast['peak'])}, {times", "peak {mib(eager['peak'])}, {times"),
+    "eager's peak given for the compiled one": ("peak {mib(fast['peak'])}, ", "peak {mib(eager['peak'])}, "),
     "fewer bytes whatever was counted": ('value["numbers"]["moved_ratio"] > 1.01', 'value["numbers"]["moved_ratio"] > 0'),
     "one faster size called every size": ('"always" if all(faster)', '"always" if any(faster)'),
     "the least peak's place ignored": ('"one" if every <= 1', '"one" if every <= 3'),
@@ -255,8 +255,9 @@ FAULTS = {
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_broken_lesson_is_found_out(fault, tmp_path):
+    copy = broken(lesson12, *FAULTS[fault], tmp_path)  # outside: a fault that no longer fits the code is an error of its own
     with pytest.raises(AssertionError):
-        check_sentences(broken(lesson12, *FAULTS[fault], tmp_path))
+        check_sentences(copy)
 
 
 def test_the_lesson_measures_only_what_the_study_has():

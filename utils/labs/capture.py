@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator
 import torch
 
 from utils.labs import capture_graph
-from utils.labs.capture_calls import Call, CaptureError, Tape, TorchDispatchMode, own, right, same_memory
+from utils.labs.capture_calls import NOT_PERMITTED, Call, CaptureError, Tape, TorchDispatchMode, own, right, same_memory
 
 __all__ = [
     "Call", "CaptureError", "Counted", "Tape", "TorchDispatchMode", "alike", "capture", "captured_once", "elsewhere", "left_on",
-    "mode_is_gone", "new_graph", "numbers", "own", "recorded", "right", "same_memory", "warm_up",
+    "mode_is_gone", "new_graph", "numbers", "own", "recorded", "replays", "right", "same_memory", "warm_up",
 ]  # fmt: skip
 
 
@@ -33,19 +33,24 @@ def capture(graph):
 
 @contextlib.contextmanager
 def _on_cuda(graph) -> Iterator[None]:
+    stream = torch.cuda.current_stream()
     try:
         with torch.cuda.graph(graph):
             yield
-    except RuntimeError as error:
+    except BaseException as error:
+        _let_go(graph, stream)
         words = str(error)
-        # A capture that failed must be let go of, or its pool and its generators stay with it.
-        with contextlib.suppress(RuntimeError):
-            graph.reset()
-        with contextlib.suppress(RuntimeError):
-            torch.cuda.synchronize()
-        if isinstance(error, NotImplementedError) or "captur" not in words.lower():
+        if not isinstance(error, RuntimeError) or isinstance(error, NotImplementedError) or "captur" not in words.lower():
             raise
-        raise CaptureError(f"operation not permitted while capturing: {words.splitlines()[0]}") from error
+        raise CaptureError(f"{NOT_PERMITTED}: {words.splitlines()[0]}") from error
+
+
+def _let_go(graph, stream) -> None:
+    """After a capture that failed: torch leaves its stream the current one, and its pool with the graph."""
+    torch.cuda.set_stream(stream)
+    for step in (graph.reset, torch.cuda.synchronize):
+        with contextlib.suppress(RuntimeError):
+            step()
 
 
 def warm_up(step: Callable, *inputs) -> None:
@@ -129,23 +134,30 @@ def elsewhere(call: Callable):
     return value
 
 
+def replays() -> int:
+    """How many replays of the course's graphs there were in this process."""
+    return capture_graph.made["replays"]
+
+
 def recorded(record: Callable, step: Callable, inputs: tuple, *, refusal=right.refusal, read_out=right.read_out) -> Tape:
     """What a learner's `record` makes of a step, alone, in a thread of its own: modes that it leaves on end with it."""
     with own("record"):
         return elsewhere(lambda: record(step, inputs, refusal, read_out))
 
 
-def left_on(record: Callable, step: Callable, inputs: tuple) -> str:
-    """What `mode_is_gone` says in the thread in which a learner's `record` ran, whatever it raised."""
+def left_on(record: Callable, step: Callable, inputs: tuple, error: type | None = None) -> str:
+    """What is wrong, in words, "" for nothing: a learner's `record` leaves no mode on in its thread, returns a Tape with calls
+    or raises an `error` where one is given."""
 
     def run() -> str:
         try:
-            record(step, inputs, right.refusal, right.read_out)
+            tape = record(step, inputs, right.refusal, right.read_out)
+            came = "" if isinstance(tape, Tape) and (tape.calls or error) else f"it returned a {type(tape).__name__}, no calls"
         except NotImplementedError:
             raise
-        except Exception:  # it is asked for what stays on, not for what it raises
-            pass
-        return mode_is_gone()
+        except Exception as raised:
+            came = "" if error and isinstance(raised, error) else f"it raised {type(raised).__name__}: {raised}"
+        return came or mode_is_gone()
 
     with own("record"):
         return elsewhere(run)

@@ -12,10 +12,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
+from torch.nn import functional
 
 from utils.labs.capture import CaptureError, capture, captured_once, elsewhere, new_graph, warm_up
 from utils.measure import children
 
+SHOWN = 110  # characters of a message
 CHILD_LIMIT_S = 120  # importing torch and a first capture on a slow machine
 
 
@@ -41,20 +43,51 @@ def broken_rules(device: str = "") -> list[dict]:
 
 
 def tried(name: str, device: str) -> dict[str, str]:
-    """One case in this process: {"seen", "repaired", "after"}, in words. A failure of the case itself is words as well."""
+    """One case in this process: {"seen", "repaired", "after"}, in words. A failure of the case itself is words as well.
+
+    What draws is repaired first: on a GPU the process may be good for nothing after the break."""
     case = next(one for one in CASES if one.name == name)
+    _first_calls(device)
+    told = {"repaired": _repaired(case, device)} if case.draws else {}
     try:
-        seen = case.broken(device)
+        told["seen"] = case.broken(device)
     except CaptureError as error:
-        seen = f"refused: {str(error)[:150]}"
+        told["seen"] = f"refused: {str(error)[:SHOWN]}"
     except Exception as error:
-        seen = f"failed otherwise: {type(error).__name__}: {str(error)[:100]}"
-    after = _after(device)
+        told["seen"] = f"failed otherwise: {_words(error)}"
+    told["after"] = _after(device)
+    return told if case.draws else {**told, "repaired": _repaired(case, device)}
+
+
+def on_the_gpu(diagnose: Callable, captured: Callable) -> str:
+    """What a learner's two functions of part one do on real CUDA graphs, in words; that there is no GPU where there is none."""
+    if not torch.cuda.is_available():
+        return "There is no GPU here: the same functions would capture real CUDA graphs on one."
+    x, new = (_random("cuda", 4, 3) for _ in range(2))
+    told = [diagnose(step, x, new) for step in (lambda x: x.relu() * 2, lambda x: x / x.norm().item())]
+    same = torch.equal(captured(lambda x: x.relu() * 2, x)(new), new.relu() * 2)
+    return f"On real CUDA graphs: relu is {told[0]}, item() is {told[1]}, and a captured step is {'right' if same else 'WRONG'}."
+
+
+def _repaired(case: Case, device: str) -> str:
     try:
-        repaired = "right" if case.repaired(device) else "NOT right"
+        return "right" if case.repaired(device) else "NOT right"
     except Exception as error:
-        repaired = f"failed: {type(error).__name__}: {str(error)[:100]}"
-    return {"seen": seen, "repaired": repaired, "after": after}
+        return f"failed: {_words(error)}"
+
+
+def _words(error: Exception) -> str:
+    return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:SHOWN]}"
+
+
+def _first_calls(device: str) -> None:
+    """On a GPU, the kernels of the cases once: a first call loads code, and that has no place in a capture."""
+    if device == "cuda":
+        x = _random(device, 4, 3)
+        (x * 2 + x * x.sum() + x / x.norm() + torch.mul(x, 2, out=torch.empty_like(x))).clone()
+        torch.where(x.sum() > 0, x, -x), torch.where(x > 0, x, 0.0).sum(), x[x > 0].sum()
+        torch.rand(3, device=device), functional.dropout(x, 0.5).sum()
+        torch.cuda.synchronize()
 
 
 def _row(case: Case, device: str) -> dict:
@@ -91,7 +124,7 @@ def _after(device: str) -> str:
         sound = torch.equal(captured_once(lambda x: x * 2, torch.ones(3, device=device))(new), new * 2)
         torch.rand(1, device=device).item()
     except Exception as error:
-        return f"broken: {type(error).__name__}: {str(error).splitlines()[0][:100]}"
+        return f"broken: {_words(error)}"
     return "sound" if sound else "broken: a fresh capture is not right"
 
 
@@ -257,15 +290,15 @@ def _registered(device: str) -> bool:
 def _draws_and_fails(device: str) -> str:
     x = torch.ones(4, 3, device=device)
     with capture(new_graph(device)):
-        torch.nn.functional.dropout(x, 0.5).sum().item()
+        functional.dropout(x, 0.5).sum().item()
     return "silent: it was captured"
 
 
 def _dropout(device: str) -> bool:
     x, graph = torch.ones(400, device=device), new_graph(device)
-    warm_up(lambda x: torch.nn.functional.dropout(x, 0.5), x)
+    warm_up(lambda x: functional.dropout(x, 0.5), x)
     with capture(graph):
-        out = torch.nn.functional.dropout(x, 0.5)
+        out = functional.dropout(x, 0.5)
     graph.replay()
     first = out.clone()
     graph.replay()

@@ -28,11 +28,11 @@ def requests(device: str = "cpu", progress: Progress | None = None, *, quick: bo
 
     "rows": [{"state", "bytes", "what" (the block is asked for, or written too), "ns", "faults" (pages, CPU) | "segments"
     (asked of the driver, CUDA)}], "steps": [{"state", "step" (1, 2, …), "ms", "faults" | "segments", "requests" (None on a
-    CPU: the trace of the part "liveness" counts them)}], "numbers": "hit" (ns, large, kept), "hit_small", "miss" (ns, large, from the
-    system; on a CPU what it costs more than a kept one when written), "miss_over_hit", "first_faults" and "later_faults" (a
-    step's; CUDA: segments), "step" (ns, a later one), on a CPU also with "pinned_" before them, "per_page" (ns), "asked_large"
-    (ns, large, mapped and unmapped without a touch). About 3 s. MeasurementError without the device, or on a CPU where malloc
-    is not glibc's.
+    CPU: the trace of the part "liveness" counts them)}], "numbers": "hit" (ns, large, kept), "hit_small", "miss" (ns, large,
+    from the system; on a CPU what it costs more than a kept one when written), "miss_over_hit", "first_faults" and
+    "later_faults" (a step's; CUDA: segments), "step" (ns, a later one), on a CPU also with "pinned_" before them, "per_page"
+    (ns), "asked_large" (ns, large, mapped and unmapped without a touch). About 3 s. MeasurementError without the device, or on
+    a CPU where malloc is not glibc's.
     """
     need(device, "a request to the allocator")
     if device == "cuda":

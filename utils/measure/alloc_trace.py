@@ -136,7 +136,6 @@ def from_events(events: Iterable[Mapping], source: str) -> Trace:
 def _no_collection() -> Iterator[None]:
     """Python's collector frees nothing inside: what it found would look as if `f` had given it back."""
     was = gc.isenabled()
-    gc.collect()
     gc.disable()
     try:
         yield

@@ -11,6 +11,7 @@ from utils.measure.captured_block import CAPTURED, COMPILED, EAGER, REDUCED, SMA
 from utils.measure.chains_of_adds import chain, own_code
 from utils.measure.either_clock import Progress, need, race, settled, within
 from utils.measure.graph_by_hand import WARM_UPS, captured
+from utils.measure.record import in_words
 from utils.measure.toy_block import steady
 from utils.model import payback
 
@@ -92,13 +93,13 @@ def _ways(program: str, device: str, compiling: bool, progress: Progress | None)
         _compiled(fresh(), given, device)  # so that its code is on disk
         once[WARM], steps[COMPILED] = _compiled(fresh(), given, device)
     except Exception as error:  # no compiler, no Triton: each in its own way
-        missing[COMPILED] = f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
+        missing[COMPILED] = f"{type(error).__name__}: {in_words(error)}"
         once = {way: s for way, s in once.items() if way not in (COLD, WARM)}
     if device == "cuda" and COMPILED in steps:
         try:
             once[REDUCED], steps[REDUCED] = _compiled(fresh(), given, device, mode="reduce-overhead")
         except Exception as error:
-            missing[REDUCED] = f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
+            missing[REDUCED] = f"{type(error).__name__}: {in_words(error)}"
     return once, steps, missing
 
 

@@ -19,6 +19,7 @@ from utils.measure.device_clock import MeasurementError
 from utils.measure.either_clock import Progress, need, race, settled, within
 from utils.measure.graph_by_hand import WARM_UPS, captured
 from utils.measure.placed_ops import usual_dtype
+from utils.measure.record import in_words
 from utils.measure.stopwatch import time_device, time_host
 from utils.measure.toy_block import DROPPED, LARGE, SMALL, steady
 from utils.model.readings import Race
@@ -26,6 +27,7 @@ from utils.model.readings import Race
 EAGER, CAPTURED, FUSED, BOTH = "eager", "captured", "fused", "fused and captured"
 COMPILED, REDUCED = "torch.compile", "reduce-overhead"
 KEYS = {CAPTURED: "captured", FUSED: "fused", BOTH: "both", COMPILED: "compiled", REDUCED: "reduced"}
+BARE = "{}, input in place"
 SIZES = {"small": SMALL, "wide": LARGE}
 
 
@@ -39,12 +41,14 @@ def block(x, w, b):
 @dataclass
 class Step:
     """One way to run a step: `run()` does it on the input that is there, `out()` gives its result, `once_s` is what was paid
-    before the first step; `product`, where the tail is a kernel of the course, is what that kernel is given."""
+    before the first step; `product`, where the tail is a kernel of the course, is what that kernel is given; `bare` is a
+    captured step without copying the input in, for a program that puts it there itself."""
 
     run: Callable[[], object]
     out: Callable[[], object]
     once_s: float = 0.0
     product: object = None
+    bare: Callable[[], object] | None = None
 
 
 class Inputs:
@@ -95,7 +99,7 @@ def steps_of(inputs: Inputs, missing: dict[str, str], *, compilers: bool = True)
         except MeasurementError as error:
             missing[name] = str(error)
         except Exception as error:  # a compiler or a driver that refuses, each in its own way: the others go on
-            missing[name] = f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
+            missing[name] = f"{type(error).__name__}: {in_words(error)}"
     return found
 
 
@@ -111,7 +115,7 @@ def _kept(f: Callable[[], object], once_s: float = 0.0) -> Step:
 
 def _captured(inputs: Inputs) -> Step:
     made = captured(lambda x: block(x, inputs.w, inputs.b), inputs.x)
-    return Step(lambda: made(inputs.x), lambda: made.outputs, made.seconds)
+    return Step(lambda: made(inputs.x), lambda: made.outputs, made.seconds, bare=made.replay)
 
 
 def tail(data: Data) -> Callable[[], object]:
@@ -164,7 +168,7 @@ def _fused_captured(inputs: Inputs) -> Step:
         static.copy_(inputs.x)
         graph.replay()
 
-    return Step(run, lambda: data.out, took, data.x)
+    return Step(run, lambda: data.out, took, data.x, graph.replay)
 
 
 def _fused_listed(inputs: Inputs) -> Step:
@@ -186,7 +190,7 @@ def _fused_listed(inputs: Inputs) -> Step:
         static.copy_(inputs.x)
         replay()
 
-    return Step(run, lambda: data.out, took, data.x)
+    return Step(run, lambda: data.out, took, data.x, lambda: replay())
 
 
 def compiled(inputs: Inputs, mode: str | None = None) -> Step:
@@ -233,11 +237,12 @@ def said(step: Step, inputs: Inputs) -> str:
 
 def blocks(device: str = "cpu", progress: Progress | None = None, *, quick: bool = False) -> dict:
     """ "rows": [{"size" ("small", "wide"), "way", "key", "step_us" (what one more step adds to a row of them), "host_us",
-    "device_us" (CUDA), "gain" (eager's step over this one's), "once_s" (capture, or first calls), "wrong" (words, or "")}],
+    "device_us" (CUDA), "bare_us" (a captured step without copying the input in, None for others), "gain" (eager's step
+    over this one's), "once_s" (capture, or first calls), "wrong" (words, or "")}],
     "shapes" {size: [rows, side]}, "races" {size: ns}, "missing" {way: why}, "numbers": gains as "small_captured", "wide_both"
-    (KEYS), "small_eager", "wide_eager" (ns a step), "small_copy" (ns, copying the input in), "wrong", "aa_error" (small). The
-    input is copied in by every captured way. About 5 s quick, and what compiling takes.
-    """
+    (KEYS), the same without the copy as "small_both_bare", "small_eager", "wide_eager" (ns a step), "small_copy" (ns, copying
+    the input in), "wrong", "aa_error" (small). The input is copied in by every captured way. About 5 s quick, and what compiling
+    takes."""
     need(device, "the block")
     import torch
 
@@ -253,7 +258,8 @@ def blocks(device: str = "cpu", progress: Progress | None = None, *, quick: bool
             missing |= {f"{way}, {size}": why for way, why in lost.items()}
             words = {way: said(step, inputs) for way, step in steps.items()}
             runs = {way: step.run for way, step in steps.items()}
-            took, race_, extra = _timed(device, runs, inputs, quick, within(bar, 0.3, 0.7))
+            bare = {BARE.format(way): step.bare for way, step in steps.items() if step.bare}
+            took, race_, extra = _timed(device, runs, bare, inputs, quick, within(bar, 0.3, 0.7))
             races[size], shapes[size] = race_, list(shape[device])
             for way, step in steps.items():
                 rows.append(
@@ -262,6 +268,7 @@ def blocks(device: str = "cpu", progress: Progress | None = None, *, quick: bool
                         "way": way,
                         "key": KEYS.get(way, "eager"),
                         "step_us": took[way] * 1e-3,
+                        "bare_us": took[BARE.format(way)] * 1e-3 if BARE.format(way) in took else None,
                         **extra[way],
                         "gain": took[EAGER] / took[way],
                         "once_s": step.once_s,
@@ -269,6 +276,9 @@ def blocks(device: str = "cpu", progress: Progress | None = None, *, quick: bool
                     }
                 )
             numbers |= {f"{size}_{KEYS[way]}": took[EAGER] / took[way] for way in steps if way in KEYS}
+            for way in steps:
+                if (name := BARE.format(way)) in took:
+                    numbers[f"{size}_{KEYS[way]}_bare"] = took[EAGER] / took[name]
             numbers |= {f"{size}_eager": took[EAGER], f"{size}_copy": took["copy"]}
     wrongs = [f"{row['way']}, {row['size']}: {row['wrong']}" for row in rows if row["wrong"]]
     numbers |= {"wrong": float(len(wrongs)), "aa_error": races["small"].aa_error}
@@ -278,13 +288,13 @@ def blocks(device: str = "cpu", progress: Progress | None = None, *, quick: bool
 
 
 def _timed(
-    device: str, runs: dict[str, Callable], inputs: Inputs, quick: bool, progress: Progress | None
+    device: str, runs: dict[str, Callable], bare: dict[str, Callable], inputs: Inputs, quick: bool, progress: Progress | None
 ) -> tuple[dict[str, float], Race, dict[str, dict]]:
     """(ns that one more step adds, the race with its A/A pair, and of each way what host and device take apart)."""
     import torch
 
     place = torch.empty_like(inputs.x)
-    every = runs | {"copy": lambda: place.copy_(inputs.x)}
+    every = runs | bare | {"copy": lambda: place.copy_(inputs.x)}
     budget = {"blocks": 12 if quick else 40, "at_most_s": 2.0 if quick else 6.0}
     if device == "cpu":
         found = race(device, every, control=EAGER, progress=progress, **budget)

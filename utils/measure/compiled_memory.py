@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from utils.measure import tools
 from utils.measure.alloc_trace import Trace, trace
 from utils.measure.block_memory import FORWARD, SCALARS, TRAINING, Toy
 from utils.measure.device_clock import MeasurementError
@@ -29,6 +30,8 @@ def compiled(device: str = "cpu", progress: Progress | None = None, *, quick: bo
     or two when the code is on disk. MeasurementError without a compiler. quick leaves out training and the planner's switch.
     """
     need(device, "the compiled block")
+    if device == "cpu" and not (found := tools.compiler()).works:
+        raise MeasurementError(f"torch.compile needs a C++ compiler: {found.why}")
     import torch
 
     rows, traces, missing, numbers = [], {}, {}, {}

@@ -14,6 +14,7 @@ from utils.measure.device_clock import MeasurementError
 from utils.measure.either_clock import Progress, need, within
 from utils.measure.graph_by_hand import Graph
 from utils.measure.lanes import node_price
+from utils.measure.record import in_words
 from utils.measure.stopwatch import time_device
 from utils.model.readings import Reading
 
@@ -76,7 +77,7 @@ class Add:
             function = seams.cuda_kernel_handle(self._kernel)
             self._launch = ctypes.CDLL("libcuda.so.1").cuLaunchKernelEx
         except Exception as error:  # NVRTC, its library, a driver without this launch: each fails in its own way
-            raise MeasurementError(f"{NAMES[way]} cannot be made here: {' '.join(str(error).split())[:200]}") from None
+            raise MeasurementError(f"{NAMES[way]} cannot be made here: {in_words(error)}") from None
         self._kept = x, b
         self._values = [ctypes.c_void_p(t.data_ptr()) for t in (x, b)]
         self._arguments = (ctypes.c_void_p * 2)(*(ctypes.addressof(v) for v in self._values))
@@ -119,7 +120,7 @@ def pdl(device: str = "cuda", progress: Progress | None = None, *, quick: bool =
         try:
             graphs[way], right[way] = _made(way, keep)
         except (MeasurementError, RuntimeError) as error:
-            missing[way] = " ".join(str(error).split())[:200]
+            missing[way] = in_words(error)
     if not {WAITS, EARLY} & set(graphs):
         raise MeasurementError("; ".join(f"{way}: {why}" for way, why in missing.items()))
     arms = {f"{way}, {n}": graph.replay for way, by_length in graphs.items() for n, graph in by_length.items()}

@@ -12,6 +12,7 @@ from functools import partial
 from utils.measure.chains_of_adds import total
 from utils.measure.device_clock import MeasurementError
 from utils.measure.either_clock import Progress, need, one_thread, within
+from utils.measure.record import in_words
 from utils.measure.stopwatch import time_host
 from utils.model.line import Line, through
 from utils.model.readings import Race
@@ -53,7 +54,7 @@ def guards(device: str = "cpu", progress: Progress | None = None, *, quick: bool
                     f = make()
                     f(*given)
                 except Exception as error:  # no compiler, no way to leave guards out: each in its own way
-                    missing[name] = f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
+                    missing[name] = f"{type(error).__name__}: {in_words(error)}"
                     continue
                 variants[name.format(k)] = partial(f, *given)
         kept = {name: f for name, f in variants.items() if not any(name == lost.format(k) for lost in missing for k in counts)}

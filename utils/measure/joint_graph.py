@@ -5,6 +5,7 @@ from __future__ import annotations
 from utils.measure import seams
 from utils.measure.compiled_region import EXPRESSION, compiled_region, expression
 from utils.measure.either_clock import Progress, need
+from utils.measure.record import in_words
 
 
 def joint(device: str = "cpu", progress: Progress | None = None, *, quick: bool = False) -> dict:
@@ -24,7 +25,7 @@ def joint(device: str = "cpu", progress: Progress | None = None, *, quick: bool 
         code = module.code.strip()
         ops = [str(n.target).removeprefix("aten.") for n in module.graph.nodes if n.op == "call_function"]
     except Exception as error:  # an export that refuses, in whichever way: the halves are shown all the same
-        notes.append(f"no joint graph: {' '.join(str(error).split())[:160]}")
+        notes.append(f"no joint graph: {in_words(error)}")
     rows = [
         {"graph": "the tape, eager", "ops": len(region.eager.inner), "built": "at every step"},
         {"graph": "the tape, compiled", "ops": len(region.compiled.inner), "built": "at every step"},

@@ -18,6 +18,7 @@ from utils.measure import op_record, op_replay, seams
 from utils.measure.chains_of_adds import chain, own_code
 from utils.measure.device_clock import MeasurementError
 from utils.measure.either_clock import Progress, need, one_thread, within
+from utils.measure.record import in_words
 from utils.measure.stopwatch import AGAIN, Arm, calibrate, interleave, timer_overhead_ns
 from utils.model.readings import Race
 
@@ -131,7 +132,7 @@ def ways_of(n: int, elements: int, missing: dict[str, str], *, compilers: bool =
         except MeasurementError as error:
             missing[words] = str(error)
         except Exception as error:  # a compiler that is not there, a tracer that moved: each in its own way
-            missing[words] = f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
+            missing[words] = f"{type(error).__name__}: {in_words(error)}"
     return x, b, ways
 
 

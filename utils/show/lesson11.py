@@ -541,6 +541,8 @@ def inputs(part: Both) -> tuple[str | None, Sentence]:
                 f"A compiled call of {few['inputs']} inputs takes {_us(few['us'])}, of {many['inputs']} {_us(many['us'])}: "
                 f"{format_ns(n['per_input'])} an input (95 %: {format_ns(n['per_input_lo'])} to {format_ns(n['per_input_hi'])})."
             )
+        if "guards_an_input" in n:
+            words.append(f"Guards, counted: {significant(n['guards_an_input'])} more for each input more.")
         if {"nothing_per_input", "unguarded_per_input"} <= set(n):
             checked, bare = n["nothing_per_input"], n["unguarded_per_input"]
             part_of = (

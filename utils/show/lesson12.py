@@ -198,8 +198,8 @@ def miss(part: Both) -> tuple[str | None, Sentence]:
         numbers = value["numbers"]
         size = mib(max(row["bytes"] for row in value["rows"]))
         head = (
-            f"A block of {size}: from what was kept {format_time(numbers['hit'])}, from the system {format_time(numbers['miss'])}: "
-            f"{times(numbers['miss_over_hit'])}."
+            f"A block of {size}: from what was kept {format_time(numbers['hit'])}, from the system "
+            f"{format_time(numbers['miss'])}: {times(numbers['miss_over_hit'])}."
         )
         if value["device"] == "cuda":
             return (

@@ -21,6 +21,7 @@ from utils.show import (
     controls,
     cost_profiler,
     figures,
+    lesson14,
     price_seeds,
     progress,
     queue_explorer,
@@ -42,6 +43,7 @@ def panels() -> dict[str, controls.Panel]:
         "profiler": cost_profiler.profiler(price_seeds.seeds()),
         "waves": wave_explorer.explorer(),
         "worth": worth_explorer.explorer(speeds),
+        "schedule": lesson14.one_question(),
     }
 
 

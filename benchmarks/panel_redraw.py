@@ -25,6 +25,7 @@ from utils.show import (
     cost_profiler,
     figures,
     floor_explorer,
+    lesson14,
     payback_explorer,
     price_seeds,
     progress,
@@ -59,6 +60,7 @@ def panels() -> dict[str, controls.Panel]:
         "worth": worth_explorer.explorer(speeds),
         "floors": floor_explorer.explorer(),
         "payback": payback_explorer.explorer([payback_explorer.Cure("captured", 2e-3, 90e3, 5e3, "made up")]),
+        "schedule": lesson14.one_question(),
     }
 
 

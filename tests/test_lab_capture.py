@@ -33,6 +33,7 @@ from utils.labs.capture import (
     recorded,
     right,
 )
+from utils.measure import seams
 
 LAB = "lab08_capture"
 
@@ -234,8 +235,8 @@ def put(x):
 
 def lists(x):
     a, b, c = x.split([1, 2, 1])
-    more = torch._foreach_mul([a, b], [2.0, 3.0])
-    torch._foreach_add_(more, 1.0)
+    more = seams.foreach("mul")([a, b], [2.0, 3.0])
+    seams.foreach("add_")(more, 1.0)
     values, order = x.sort(dim=1)
     return torch.cat([*more, c, values, order.to(x.dtype), x.unbind(0)[0][None], torch.stack(x[:, :3].chunk(3, 1)).view(-1, 3)])
 

@@ -172,3 +172,14 @@ def test_what_the_compiler_lost_is_named(monkeypatch):
     assert not seams.has_joint_graph()
     with pytest.raises(RuntimeError, match="joint"):
         seams.joint_graph(torch.relu, (torch.randn(2),))
+
+
+def test_an_op_on_a_list_is_the_op_on_each_and_is_missed_by_name(monkeypatch):
+    a, b = torch.rand(2), torch.rand(3)
+    assert seams.has_foreach()
+    more = seams.foreach("add")([a, b], 1.0)
+    assert all(torch.equal(got, x + 1) for got, x in zip(more, (a, b), strict=True))
+    monkeypatch.delattr("torch._foreach_add")
+    assert not seams.has_foreach()
+    with pytest.raises(RuntimeError, match="no op 'add' on lists"):
+        seams.foreach("add")

@@ -10,10 +10,11 @@ import torch
 
 from utils.labs import capture_graph
 from utils.labs.capture_calls import NOT_PERMITTED, Call, CaptureError, Tape, TorchDispatchMode, own, right, same_memory
+from utils.measure.seams import foreach as on_lists
 
 __all__ = [
     "Call", "CaptureError", "Counted", "Tape", "TorchDispatchMode", "alike", "capture", "captured_once", "elsewhere", "left_on",
-    "mode_is_gone", "new_graph", "numbers", "own", "recorded", "replays", "right", "same_memory", "warm_up",
+    "mode_is_gone", "new_graph", "numbers", "on_lists", "own", "recorded", "replays", "right", "same_memory", "warm_up",
 ]  # fmt: skip
 
 

@@ -780,3 +780,25 @@ def joint_graph(f, inputs):
     from torch._functorch.aot_autograd import aot_export_joint_simple
 
     return aot_export_joint_simple(lambda *given: (f(*given),), tuple(inputs), trace_joint=True)
+
+
+# ------------------------------------------------------------------ ops on lists of tensors
+# torch._foreach_<op>: what optimisers with foreach=True call, torch 1.9 to 2.13 at least. Probe: `has_foreach()`. Fallback: none;
+# where they are lost the seam says so, and lab 8 has no list op to record.
+
+
+def has_foreach() -> bool:
+    """Whether ops on lists of tensors can still be called by these names."""
+    import torch
+
+    return all(hasattr(torch, f"_foreach_{op}") for op in ("add", "add_", "mul", "mul_", "exp"))
+
+
+def foreach(op: str):
+    """The op on lists of tensors: `foreach("add")([a, b], 1.0)` is [a + 1, b + 1]. RuntimeError where torch lost it."""
+    import torch
+
+    found = getattr(torch, f"_foreach_{op}", None)
+    if found is None:
+        raise RuntimeError(f"torch {torch.__version__} has no op {op!r} on lists of tensors")
+    return found

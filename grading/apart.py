@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from dataclasses import asdict
 from pathlib import Path
 
@@ -54,7 +55,8 @@ def run(task: dict) -> dict:
     if not task["unsafe"]:
         box.needed()
     lab = task["lab"]
-    made = _made(lab, json.dumps(task["source"], sort_keys=True))
+    with _MAKING:  # several threads ask for the same course at once
+        made = _made(lab, json.dumps(task["source"], sort_keys=True))
     with tempfile.TemporaryDirectory(prefix="one-add-grade-", ignore_cleanup_errors=True) as folder:
         root = Path(folder) / "course"
         shutil.copytree(made, root)
@@ -67,19 +69,33 @@ def run(task: dict) -> dict:
         return {**told, "graded": cells.read(graded) if graded.exists() else None}
 
 
+def outcome(task: dict) -> dict:
+    """What becomes of the task, as fields of a record (grading/store.py), with the notebook as it ran. Raises NoBox only."""
+    try:
+        told = run(task)
+    except GradingFailed as error:
+        return {"status": error.status, "reason": str(error), "graded": None}
+    if told["silent"]:
+        reason = f"{len(told['silent'])} cells that must fail were made to pass"
+        return {"status": status.TAMPERED, "reason": reason, "unconfirmed": told["scores"], "graded": told["graded"]}
+    return {"status": status.GRADED, "reason": "", "scores": told["scores"], "graded": told["graded"]}
+
+
 @functools.lru_cache(maxsize=4)
 def _made(lab: str, source: str) -> Path:
     """A course folder in which nbgrader knows the cells of `source`. Made once a process, and for as long as it lives."""
     folder = tempfile.TemporaryDirectory(prefix="one-add-course-", ignore_cleanup_errors=True)
     _KEPT.append(folder)
     root = Path(folder.name) / hashlib.sha256(source.encode()).hexdigest()[:12]
-    course.copy_source(lab, root)
-    (root / "solutions" / lab / f"{lab}.ipynb").write_text(source, encoding="utf-8")
+    place = root / "solutions" / lab / f"{lab}.ipynb"
+    place.parent.mkdir(parents=True)
+    place.write_text(source, encoding="utf-8")
     _apart(root, {"lab": lab}, 120.0)
     return root
 
 
 _KEPT: list[tempfile.TemporaryDirectory] = []
+_MAKING = threading.Lock()
 
 
 # ------------------------------------------------------------------------------------------------ the process
@@ -103,6 +119,15 @@ def _apart(root: Path, given: dict, limit_s: float) -> dict:
     raise GradingFailed("the grading process ended without a result:\n" + "\n".join(log.splitlines()[-15:]))
 
 
+def stop() -> None:
+    """End the processes that grade for this one, from whatever thread."""
+    for pid in list(_RUNNING):
+        end_family(pid)
+
+
+_RUNNING: set[int] = set()
+
+
 def _can_fork() -> bool:
     """A pool's own worker (of Dask, say) may not have such children; it starts programs instead."""
     return "forkserver" in multiprocessing.get_all_start_methods() and not multiprocessing.current_process().daemon
@@ -119,10 +144,12 @@ def _forked(root: Path, limit_s: float) -> bool:
     """Whether it ended in time."""
     child = _server().Process(target=_in_the_fork, args=(str(root),))
     child.start()
+    _RUNNING.add(child.pid)
     child.join(limit_s)
     ended = not child.is_alive()
     end_family(child.pid)
     child.join()
+    _RUNNING.discard(child.pid)
     return ended
 
 

@@ -49,7 +49,7 @@ class Limits:
 
 
 def why_not() -> str:
-    """"" where a kernel can be boxed, else the reason in one sentence."""
+    """ "" where a kernel can be boxed, else the reason in one sentence."""
     if not sys.platform.startswith("linux"):
         return f"bubblewrap is there on Linux only, and this is {sys.platform}"
     lacking = [tool for tool in ("bwrap", "prlimit") if shutil.which(tool) is None]

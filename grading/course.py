@@ -39,7 +39,7 @@ def source(lab: str) -> Path:
 
 
 def read_source(lab: str, overlay: Path | None = None) -> dict:
-    """The source of `lab` as JSON data; with the hidden tests of the folder `overlay` (grading/overlay.py) in place of its own."""
+    """The source of `lab` as JSON data; with the hidden tests of the folder `overlay` (grading/overlay.py) in place of its."""
     nb = cells.read(source(lab))
     return nb if overlay is None else replaced(nb, overlay / lab)
 

@@ -41,9 +41,7 @@ class Graded:
     silent: int = 0
 
 
-def grade(
-    lab: str, notebook: Path, *, limits: box.Limits = LIMITS, keep: Path | None = None, unsafe: bool = False
-) -> Graded:
+def grade(lab: str, notebook: Path, *, limits: box.Limits = LIMITS, keep: Path | None = None, unsafe: bool = False) -> Graded:
     """Grade `notebook` as `lab`. `keep` is where the graded notebook, with what its cells printed, is put.
 
     `lab` is its name or number. Raises CannotGrade for an unknown lab or a file that is no notebook of it, GradingFailed when the

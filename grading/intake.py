@@ -54,8 +54,9 @@ class Handed:
 
 
 def handed_in(place: Path, lab: str, platform: str | None = None, known: set[str] | frozenset = frozenset()) -> dict[str, Handed]:
-    """By student, what is in the folder or .zip `place`. `platform` ("canvas", "moodle") when it is known; `known` are the ids on a
-    roster, looked for in plain names. Raises CannotTake.
+    """By student, what is in the folder or .zip `place`. Raises CannotTake.
+
+    `platform` is "canvas" or "moodle" when it is known; `known` are the ids on a roster, looked for in plain names.
     """
     found: dict[str, Handed] = {}
     for file in _files(place):

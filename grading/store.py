@@ -72,6 +72,10 @@ class Store:
         self._write(record)
         return record
 
+    def change(self, student: str, **fields) -> None:
+        """Change what is known about a result that stays (that it was late, say)."""
+        self._write({**self.get(student), **fields})
+
     def mark(self, student: str, cell: str, points: float, said: str) -> None:
         """Keep what a person gave for one answer, with the answer it was given for."""
         record = self.get(student)

@@ -15,9 +15,11 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
-from grading import box, course, give_back, grade, intake, lms, manual, report, turns
+from grading import box, course, fast, give_back, grade, intake, lms, manual, report, turns
 from grading.classroom import LIMITS, Klass, run
 from grading.overlay import BadOverlay
+from grading.rebuild import rebuilt
+from grading.score import lost
 from grading.store import Store
 
 GRADES = course.WORK / "grades"
@@ -81,6 +83,8 @@ def opened(args: argparse.Namespace) -> Klass:
     """The class that the arguments name. Raises Refused and the rooms' own errors."""
     lab = grade.named(args.lab)
     source = course.read_source(lab, args.overlay)
+    if args.overlay and (failed := lost(fast.grade(rebuilt(source, source)))):
+        raise BadOverlay(f"{args.overlay}: the solution itself loses {', '.join(sorted(failed))}")
     roster = lms.roster(args.roster) if args.roster else None
     due = lms.moment(args.due) if args.due else None
     if args.due and due is None:

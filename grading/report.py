@@ -25,6 +25,7 @@ def summary(klass: Klass) -> str:
     lines += [f"{r['student']} ({r['name']}): {r['status']}: {_short(r['reason'])}" for r in odd]
     lines += [f"{r['student']}: look at {'; '.join(r['looks'])}" for r in records if r["looks"]]
     lines += [f"{r['student']}: was {_points(before)}, is {_points(total(r))}" for r, before in _changed(klass)]
+    lines += [f"{', '.join(students)}: the same numbers, drawn for {name!r}" for name, students in _shared(records)]
     beliefs = believed.by_misconception(records, wrong.catalogue(klass.lab))
     if beliefs:
         rows = [(believed.name_of(name), count, ", ".join(where)) for name, count, where in beliefs]
@@ -89,3 +90,12 @@ def _changed(klass: Klass) -> Iterator[tuple[dict, float | None]]:
     for record in klass.records():
         if record["history"] and record["history"][-1]["total"] != total(record):
             yield record, record["history"][-1]["total"]
+
+
+def _shared(records: list[dict]) -> Iterator[tuple[str, list[str]]]:
+    """(name, students) where several students gave the one name that a lab's numbers are drawn from."""
+    drawn: dict[str, list[str]] = {}
+    for record in records:
+        if record.get("drawn_for"):
+            drawn.setdefault(record["drawn_for"], []).append(record["student"])
+    yield from ((name, students) for name, students in drawn.items() if len(students) > 1)

@@ -22,6 +22,7 @@ FIELDS = {  # what a new grading starts from; `manual` and `history` are kept
     "unconfirmed": [],  # the points of a tampered run: to look at, not to give
     "put_right": [],
     "looks": [],
+    "drawn_for": "",  # the name that the lab's numbers were drawn from
     "answers": {},  # the text of the answers graded by hand
 }
 

@@ -16,7 +16,7 @@ import time
 import pytest
 
 from grading import apart, box, klass, manual, report, similar, status
-from grading.classroom import Klass, run
+from grading.classroom import Klass, drawn_for, run
 from grading.intake import handed_in
 from grading.overlay import BadOverlay, replaced
 from grading.store import Store, total, waiting
@@ -181,6 +181,42 @@ def test_the_class_is_summed_up_by_misconception():
     found = {name: count for name, count, _ in believed.by_misconception([lost, lost, unwritten], catalogue)}
     assert found[answer.misconception] == 2
     assert believed.name_of(answer.misconception) != answer.misconception
+
+
+def test_two_students_with_the_same_drawn_numbers_are_listed(tmp_path):
+    mine = cells.read(REPO / "labs/lab05_roofline/lab05_roofline.ipynb")
+    answer = next(c for c in mine["cells"] if c["metadata"].get("nbgrader", {}).get("grade_id") == "my_name")
+    records = []
+    for student, name in (
+        ("ada", '"Ada  Lovelace"'),
+        ("bob", '"ada lovelace"'),
+        ("eve", '"Eve"'),
+        ("odd", "1 +"),
+        ("dan", "f()"),
+    ):
+        answer["source"] = f"def my_name():\n    return {name}"
+        records.append({"student": student, "drawn_for": drawn_for(mine)})
+    assert [record["drawn_for"] for record in records] == ["ada lovelace", "ada lovelace", "eve", "", ""]
+    assert list(report._shared(records)) == [("ada lovelace", ["ada", "bob"])]
+
+
+def test_a_class_draws_its_own_numbers(tmp_path, monkeypatch):
+    """Of lab 2, 5 and 6: other numbers for a class with a seed, and the same again whenever they are drawn."""
+    from utils.labs import cost_model, learner, roofline, stage_prices
+
+    drawn = (stage_prices.sheet, roofline.bench, cost_model.bench.__wrapped__)
+    without = [repr(draw("Ada")) for draw in drawn]
+    assert learner.seed_of("Ada", 5) == "one-add-priced/lab 5/ada", "without a seed as ever"
+    monkeypatch.setattr(learner, "CLASS_SEED", tmp_path / "class_seed.txt")
+    learner.CLASS_SEED.write_text("spring 2027\n")
+    learner.class_seed.cache_clear()
+    try:
+        here = [repr(draw("Ada")) for draw in drawn]
+        again = [repr(draw("Ada")) for draw in drawn]
+    finally:
+        monkeypatch.undo()
+        learner.class_seed.cache_clear()
+    assert here == again and all(a != b for a, b in zip(here, without))
 
 
 # ------------------------------------------------------------------------------------------------ read by a person

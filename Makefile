@@ -70,7 +70,7 @@ soak: extras ## the lessons N times over (N=10), with both cores busy when LOADE
 	@$(PY) -m tools.soak --runs $(N) $(if $(filter-out 0,$(LOADED)),--loaded) $(ARGS)
 
 format: extras ## bring code and notebooks into their one format
-	@$(PY) -m ruff check --fix --quiet . ; $(PY) -m ruff format --quiet . && $(PY) -m tools.notebooks format
+	@$(PY) -m ruff check --fix --quiet . ; $(PY) -m ruff format --quiet . && $(PY) -m tools.notebooks format && $(PY) -m tools.syllabus
 
 lint: extras ## ruff, the notebooks' rules and the repository's
 	@$(PY) -m ruff check . && $(PY) -m ruff format --check --quiet . && $(PY) -m tools.notebooks format --check && \

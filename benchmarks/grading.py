@@ -88,13 +88,13 @@ def bare(place: Path, number: int) -> float:
     return time.perf_counter() - began
 
 
-def main() -> int:
+def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--submissions", type=int, default=12, help=f"{CLASS} for the whole claim (20 minutes)")
     parser.add_argument("--jobs", type=int, default=CORES)
     parser.add_argument("--peer", type=int, default=6, help="how many of them the peer grades (0: none)")
     parser.add_argument("--bare", type=Path, help=argparse.SUPPRESS)
-    args, _ = parser.parse_known_args()
+    args, _ = parser.parse_known_args(argv)
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])
     if args.bare:

@@ -44,7 +44,7 @@ class Limits:
     memory_mib: int = 4096
     file_mib: int = 64
     scratch_mib: int = 256
-    processes: int = 200
+    processes: int = 64
     output_mib: int = 8
 
 
@@ -86,10 +86,13 @@ def kernelspec(folder: Path, sockets: Path, limits: Limits, *, unsafe: bool = Fa
 
 
 def _limited(limits: Limits) -> list[str]:
-    """Each process's own limits; that on all of them together is grading/watch.py's."""
+    """Each process's own limits; those on all of them together are grading/watch.py's.
+
+    That on the number of processes is an ordinary user's, all of them counted: the system does not hold root to it.
+    """
     memory, file = limits.memory_mib * MIB, limits.file_mib * MIB
     # Not the address space: a CUDA build of torch maps more files into it than any lab needs memory.
-    return ["prlimit", f"--data={memory}", f"--fsize={file}", "--core=0", "--nofile=1024", f"--nproc={limits.processes * 10}"]
+    return ["prlimit", f"--data={memory}", f"--fsize={file}", "--core=0", "--nofile=1024", "--nproc=4096"]
 
 
 def _wall(sockets: Path | None, limits: Limits) -> list[str]:

@@ -22,8 +22,11 @@ class BoxedExecute(Execute):
 
     def process_message(self, msg, cell, cell_index):
         kind, content = msg["msg_type"], msg["content"]
-        if kind in TAKES_BACK or (kind == "execute_result" and cell.metadata.get("nbgrader", {}).get("grade")):
+        graded = cell.metadata.get("nbgrader", {}).get("grade")
+        if kind in TAKES_BACK or (kind == "execute_result" and graded):
             return None
+        if kind == "stream" and graded:  # nbgrader gives nothing where anything is on stderr, be it a warning
+            content["name"] = "stdout"
         if kind in ("stream", "display_data", "execute_result"):
             self.printed += len(str(content.get("text") or content.get("data")))
             if self.printed > self.most_output:

@@ -6,10 +6,12 @@ all that the grader reads of them: {"scores": […], "said": …} or {"error": w
 
 from __future__ import annotations
 
+import contextlib
 import json
 import multiprocessing
 import multiprocessing.connection
 import os
+import shutil
 import sys
 import tempfile
 import threading
@@ -66,8 +68,7 @@ def grade_one(root: Path, lab: str, task: dict) -> None:
 
 
 def _graded(root: Path, lab: str, limits: box.Limits, words: list[str], unsafe: bool) -> dict:
-    with _socket_folder() as folder, Watch(Path(folder), limits) as watch:
-        sockets = Path(folder)
+    with _socket_folder() as sockets, Watch(sockets, limits) as watch:
         box.kernelspec(root / "jupyter", sockets, limits, unsafe=unsafe)
         api = course.nbgrader(root, more=_settings(sockets, limits))
         done = api.autograde(lab, SUBMISSION, force=True, create=True)
@@ -143,11 +144,19 @@ def _own_settings(root: Path) -> None:
     )
 
 
-def _socket_folder() -> tempfile.TemporaryDirectory:
+@contextlib.contextmanager
+def _socket_folder() -> Iterator[Path]:
+    """A folder that the box can write to, and whose path is short enough for a socket.
+
+    Removed by hand: what `tempfile` does about a folder that cannot be emptied follows links, and these are a learner's.
+    """
     place = tempfile.gettempdir()
-    if len(place) > LONGEST_SOCKET - 30:
-        place = "/tmp"
-    return tempfile.TemporaryDirectory(prefix="one-add-", dir=place, ignore_cleanup_errors=True)
+    folder = Path(tempfile.mkdtemp(prefix="one-add-", dir=place if len(place) <= LONGEST_SOCKET - 30 else "/tmp"))
+    try:
+        yield folder
+    finally:
+        folder.chmod(0o700)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _leave_with_the_grader() -> None:

@@ -51,9 +51,9 @@ class Klass:
             try:
                 file, nb = preflight.notebook(handed.files, lab)
             except preflight.Unreadable as error:
-                first = handed.files[0]
-                self._close(student, self._key(repr([(f.path, f.refused) for f in handed.files]).encode()), status.UNREADABLE,
-                            str(error), {**about, "file": first.path})  # fmt: skip
+                content = b"".join(file.path.encode() + (file.content or file.refused.encode()) for file in handed.files)
+                about["file"] = handed.files[0].path
+                self._close(student, self._key(content), status.UNREADABLE, str(error), about)
                 continue
             self.chosen[student] = (file, nb)
             key = self._key(file.content)

@@ -57,6 +57,9 @@ def platform_file(klass: Klass, column: str | None) -> tuple[Path, str] | None:
 
 
 def _inside(path: str) -> str:
-    """The name of an entry: as it came, and never outside the archive's folder; a broken file's feedback is a notebook too."""
+    """The name of an entry: as it came, and never outside the archive's folder.
+
+    What is no notebook by its name becomes one, since that is what feedback is; both platforms look at the name's beginning only.
+    """
     parts = [part for part in path.replace("\\", "/").split("/") if part not in ("", ".", "..")]
-    return "/".join(parts)
+    return "/".join(parts) + ("" if path.lower().endswith(".ipynb") else ".ipynb")

@@ -26,6 +26,8 @@ def summary(klass: Klass) -> str:
     lines += [f"{r['student']}: look at {'; '.join(r['looks'])}" for r in records if r["looks"]]
     lines += [f"{r['student']}: was {_points(before)}, is {_points(total(r))}" for r, before in _changed(klass)]
     lines += [f"{', '.join(students)}: the same numbers, drawn for {name!r}" for name, students in _shared(records)]
+    if klass.roster and (strangers := sorted(set(klass.handed) - set(klass.roster.names))):
+        lines.append(f"not on the roster, and in no file for the platform: {', '.join(strangers)}")
     beliefs = believed.by_misconception(records, wrong.catalogue(klass.lab))
     if beliefs:
         rows = [(believed.name_of(name), count, ", ".join(where)) for name, count, where in beliefs]

@@ -153,6 +153,8 @@ def cases(outside: Path, gradebook: Path) -> dict[str, Case]:
         "loop_in_answer": one(
             answered(double="def double(x):\n    while x:\n        pass\n    return 0"), points=5.0, printed=("CellTimeoutError",)
         ),
+        "after_the_tests": one(with_cell("import time\ntime.sleep(600)", at=-1)),  # nothing behind the last test runs
+        "warns": one(answered(double="def double(x):\n    import warnings\n    warnings.warn('slow')\n    return 2 * x")),
         # ---- on purpose
         "ignores_sigint": attack(
             "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass", status.TIMEOUT, None
@@ -205,6 +207,30 @@ def cases(outside: Path, gradebook: Path) -> dict[str, Case]:
             sqlite3.connect({str(gradebook / "gradebook.db")!r})
             """,
             printed=("found False", "unable to open database file"),
+        ),
+        "links_in_the_sockets": attack(
+            f"""
+            import glob
+            place = next(place for place in glob.glob("/tmp/one-add-*") if os.path.isdir(place))
+            os.symlink({str(outside / "kept.txt")!r}, place + "/link")
+            os.symlink({str(outside)!r}, place + "/folder")
+            os.chmod(place, 0o500)
+            print("linked")
+            """,
+            printed=("linked",),
+        ),
+        "many_processes": attack(
+            """
+            import time
+            for _ in range(100):
+                if os.fork() == 0:
+                    time.sleep(60)
+                    os._exit(0)
+            time.sleep(60)
+            """,
+            status.DIED,
+            None,
+            says=("processes",),
         ),
         "detached_child": attack(
             f"""

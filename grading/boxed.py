@@ -17,6 +17,7 @@ class BoxedExecute(Execute):
     """Runs a notebook's cells as nbgrader does."""
 
     most_output = Integer(8 << 20, help="characters that all cells together may print").tag(config=True)
+    iopub_timeout = 10  # seconds for what a cell printed to arrive, after it was stopped
     shutdown_kernel = "immediate"  # nothing in it is worth a second of good-bye
     printed = 0
 

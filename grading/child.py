@@ -113,7 +113,7 @@ def _why(done: dict) -> NotGraded:
     """Why nbgrader gave up, in a few lines: a dead kernel above all."""
     log = f"{done.get('error') or ''}\n{done.get('log') or ''}"
     if "Timeout waiting for IOPub" in log or "CellTimeoutError" in log:
-        return NotGraded("a cell could not be stopped: it ignores the interrupt that follows its time limit", status.TIMEOUT)
+        return NotGraded("a cell could not be stopped when its time was over", status.TIMEOUT)
     if "DeadKernelError" in log or "Kernel died" in log or "Kernel didn't respond" in log:
         return NotGraded("the kernel died while it ran the notebook (out of memory, or a cell ended it)")
     return NotGraded("\n".join(log.strip().splitlines()[-15:]))

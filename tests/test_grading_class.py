@@ -26,7 +26,7 @@ from utils.labs import cells
 CI = os.environ.get("CI") == "true"
 BOXED = pytest.mark.skipif(bool(box.why_not()) and not CI, reason=f"no box here: {box.why_not()}")
 NAMES = list(hostile.cases(Path("/nowhere"), Path("/nowhere")))
-LIMITS = box.Limits(cell_s=6, whole_s=90, memory_mib=1024, output_mib=1)
+LIMITS = box.Limits(cell_s=8, whole_s=90, memory_mib=1024, output_mib=1)
 
 
 def klass(place, **more) -> Klass:

@@ -45,7 +45,7 @@ def cluster(tmp_path):
         process.wait()
 
 
-def _until(true, seconds: float = 60.0) -> None:
+def _until(true, seconds: float = 300.0) -> None:
     end = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < end, "it did not start"

@@ -12,6 +12,7 @@ from tests import tiny_lab
 from tests.tiny_lab import ANSWERS, POINTS, answered, cell, file, handed_out, with_cell
 
 WRONG = ANSWERS["double"].replace("2 * x", "x + 2")  # right for 2, and for nothing else
+TOGETHER = "together"  # the student who makes all attacks that leave the kernel alive
 STARTED = "/tmp/one-add-hostile-started"  # not visible in a box: what is left there came from one
 
 
@@ -26,6 +27,7 @@ class Case:
     says: tuple[str, ...] = ()
     printed: tuple[str, ...] = ()
     looks: tuple[str, ...] = field(default=())
+    cell: str = ""  # code of the one notebook TOGETHER, instead of files
 
 
 def one(nb: dict | bytes, *args, name: str = "lab99_tiny.ipynb", **kwargs) -> Case:
@@ -39,6 +41,19 @@ INSIDE = "import os\nassert os.environ['HOME'] == '/scratch' and not os.path.exi
 def attack(code: str, *args, **kwargs) -> Case:
     """The full answer, with a cell of the learner's own that runs before it."""
     return one(with_cell(INSIDE + textwrap.dedent(code).lstrip()), *args, **kwargs)
+
+
+def inside(code: str, *printed: str) -> Case:
+    """An attack that fails and lets the kernel live. A kernel costs seconds, so one notebook makes all of these, a cell each."""
+    return Case({}, printed=printed, cell=INSIDE + textwrap.dedent(code).lstrip())
+
+
+def together(every: dict[str, Case]) -> dict[str, bytes]:
+    """The files of the student TOGETHER."""
+    nb = answered()
+    for case in every.values():
+        nb = with_cell(case.cell, nb) if case.cell else nb
+    return {"lab99_tiny.ipynb": file(nb)}
 
 
 def without(*ids: str) -> dict:
@@ -147,8 +162,11 @@ def cases(outside: Path, gradebook: Path) -> dict[str, Case]:
         "colab": one(by_colab()),
         "foreign_kernel": one(foreign()),
         "half_a_character": one(with_cell("x = '\ud800'")),
-        "input": attack("name = input()", printed=("StdinNotImplementedError",)),
-        "pip": one(with_cell("%pip install numpy==1.0"), printed=("No matching distribution",)),
+        "input": inside(
+            "name = input()",
+            "StdinNotImplementedError",
+        ),
+        "pip": inside("%pip install numpy==1.0", "No matching distribution"),
         "loop": attack("while True:\n    pass", printed=("CellTimeoutError",)),
         "loop_in_answer": one(
             answered(double="def double(x):\n    while x:\n        pass\n    return 0"), points=5.0, printed=("CellTimeoutError",)
@@ -159,7 +177,10 @@ def cases(outside: Path, gradebook: Path) -> dict[str, Case]:
         "ignores_sigint": attack(
             "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass", status.TIMEOUT, None
         ),
-        "memory": attack("hoard = bytearray(20 << 30)", printed=("MemoryError",)),
+        "memory": inside(
+            "hoard = bytearray(20 << 30)",
+            "MemoryError",
+        ),
         "memory_of_many": attack(
             """
             import time
@@ -174,41 +195,52 @@ def cases(outside: Path, gradebook: Path) -> dict[str, Case]:
             says=("MiB of memory",),
         ),
         "output": attack("for _ in range(100):\n    print('x' * (1 << 20))"),
-        "large_file": attack(
+        "large_file": inside(
             "with open('/tmp/f', 'wb') as f:\n    for _ in range(1024):\n        f.write(bytes(1 << 20))",
-            printed=("File too large",),
+            "File too large",
         ),
         "dead_kernel": attack("os._exit(1)", status.DIED, None, says=("kernel died",)),
         "killed_kernel": attack("os.kill(os.getpid(), 9)", status.DIED, None, says=("kernel died",)),
-        "kills_parent": attack("os.kill(os.getppid(), 9)\nprint('parent', os.getppid())", printed=("parent 1",)),
-        "kills_all": attack("os.kill(-1, 9)", printed=("ProcessLookupError",)),  # nobody else is there
-        "deletes_outside": attack(
+        "kills_parent": inside(
+            "os.kill(os.getppid(), 9)\nprint('parent', os.getppid())",
+            "parent 1",
+        ),
+        "kills_all": inside(
+            "os.kill(-1, 9)",
+            "ProcessLookupError",
+        ),  # nobody else is there
+        "deletes_outside": inside(
             f"""
             import shutil
             for place in ({str(outside)!r}, {str(gradebook)!r}, os.environ["ONE_ADD_REPO"] + "/labs"):
                 shutil.rmtree(place, ignore_errors=True)
             print("inside")
             """,
-            printed=("inside",),
+            "inside",
         ),
-        "overwrites_outside": attack(f"open({str(outside / 'kept.txt')!r}, 'w').write('mine')", printed=("FileNotFoundError",)),
-        "overwrites_course": attack(
-            "import utils.labs.strict as s\nopen(s.__file__, 'w').write('')", printed=("Read-only file system",)
+        "overwrites_outside": inside(
+            f"open({str(outside / 'kept.txt')!r}, 'w').write('mine')",
+            "FileNotFoundError",
         ),
-        "reads_solutions": attack(
+        "overwrites_course": inside(
+            "import utils.labs.strict as s\nopen(s.__file__, 'w').write('')",
+            "Read-only file system",
+        ),
+        "reads_solutions": inside(
             "import os\nfrom pathlib import Path\nprint('course', sorted(os.listdir(os.environ['ONE_ADD_REPO'])))",
-            printed=("course ['labs', 'pyproject.toml', 'utils']",),
+            "course ['labs', 'pyproject.toml', 'utils']",
         ),
-        "writes_gradebook": attack(
+        "writes_gradebook": inside(
             f"""
             import glob, sqlite3
             print("found", os.path.exists({str(gradebook)!r}), [place for place in glob.glob("/tmp/*") if os.listdir(place)])
             sqlite3.connect("gradebook.db").execute("create table grade (score)")
             sqlite3.connect({str(gradebook / "gradebook.db")!r})
             """,
-            printed=("found False", "unable to open database file"),
+            "found False",
+            "unable to open database file",
         ),
-        "links_in_the_sockets": attack(
+        "links_in_the_sockets": inside(
             f"""
             import glob
             place = next(place for place in glob.glob("/tmp/one-add-*") if os.path.isdir(place))
@@ -217,7 +249,7 @@ def cases(outside: Path, gradebook: Path) -> dict[str, Case]:
             os.chmod(place, 0o500)
             print("linked")
             """,
-            printed=("linked",),
+            "linked",
         ),
         "many_processes": attack(
             """
@@ -239,10 +271,14 @@ def cases(outside: Path, gradebook: Path) -> dict[str, Case]:
             subprocess.Popen([sys.executable, "-c", code, "one-add-hostile"], start_new_session=True)
             """
         ),
-        "network": attack(
-            "import socket\nsocket.create_connection(('1.1.1.1', 53), timeout=3)", printed=("Network is unreachable",)
+        "network": inside(
+            "import socket\nsocket.create_connection(('1.1.1.1', 53), timeout=3)",
+            "Network is unreachable",
         ),
-        "reads_secrets": attack("import os\nprint('env', sorted(k for k in os.environ if 'SECRET' in k))", printed=("env []",)),
+        "reads_secrets": inside(
+            "import os\nprint('env', sorted(k for k in os.environ if 'SECRET' in k))",
+            "env []",
+        ),
         "says_yes": one(
             answered(double=YES + "def double(x):\n    return Yes()", greet="def greet(name):\n    return Yes()"),
             points=0.0,
@@ -270,5 +306,5 @@ def cases(outside: Path, gradebook: Path) -> dict[str, Case]:
             ),
             points=3.0,
             looks=("_getframe",),
-        ),  # fmt: skip
+        ),
     }

@@ -53,9 +53,11 @@ def batch(tmp_path_factory):
     outside.chmod(0o750)
     os.environ["ONE_ADD_TEST_SECRET"] = "not theirs"
     every = hostile.cases(outside, place / "grades")
-    for student, case in every.items():
-        hand_in(place, student, case.files)
-    (place / "roster.csv").write_text("id,name\n" + "".join(f"{name},Student {name}\n" for name in [*every, "nobody"]))
+    files = {student: case.files for student, case in every.items() if case.files}
+    files[hostile.TOGETHER] = hostile.together(every)
+    for student, theirs in files.items():
+        hand_in(place, student, theirs)
+    (place / "roster.csv").write_text("id,name\n" + "".join(f"{name},Student {name}\n" for name in [*files, "nobody"]))
     before = {path: path.read_bytes() for path in (place / "submitted").rglob("*") if path.is_file()}
     one = klass(place, roster=roster(place / "roster.csv"))
     run(one, jobs=2, quiet=True)
@@ -68,13 +70,15 @@ def batch(tmp_path_factory):
 @pytest.mark.parametrize("name", NAMES)
 def test_every_case_has_its_outcome_and_no_other(batch, name):
     one, every, _ = batch
-    case, record = every[name], one.store.get(name)
+    case = every[name]
+    student = hostile.TOGETHER if case.cell else name
+    record = one.store.get(student)
     assert (record["status"], record["reason"]) == (case.status, record["reason"])
     assert total(record) == case.points
     told = " | ".join([record["reason"], *record["put_right"]])
     assert all(words in told for words in case.says), told
     assert all(any(words in look for look in record["looks"]) for words in case.looks), record["looks"]
-    printed = json.dumps(cells.read(one.store.notebook(name))) if case.printed else ""
+    printed = json.dumps(cells.read(one.store.notebook(student))) if case.printed else ""
     assert all(words in printed for words in case.printed), printed
 
 
@@ -125,4 +129,5 @@ def test_nothing_outside_was_touched_and_nothing_still_runs(batch):
     assert not os.path.exists(hostile.STARTED)
     assert not [p for p in psutil.process_iter(["cmdline"]) if "one-add-hostile" in " ".join(p.info["cmdline"] or [])]
     assert one.store.get("nobody")["status"] == status.MISSING
-    assert sorted(record["student"] for record in one.records()) == sorted([*every, "nobody"])
+    students = [name for name, case in every.items() if case.files]
+    assert sorted(record["student"] for record in one.records()) == sorted([*students, hostile.TOGETHER, "nobody"])

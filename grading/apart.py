@@ -75,6 +75,10 @@ def outcome(task: dict) -> dict:
         told = run(task)
     except GradingFailed as error:
         return {"status": error.status, "reason": str(error), "graded": None}
+    except box.NoBox:
+        raise
+    except Exception as error:  # a full disk, say: one submission's, and told; the others go on
+        return {"status": status.DIED, "reason": f"{type(error).__name__}: {error}", "graded": None}
     if told["silent"]:
         reason = f"{len(told['silent'])} cells that must fail were made to pass"
         return {"status": status.TAMPERED, "reason": reason, "unconfirmed": told["scores"], "graded": told["graded"]}

@@ -50,6 +50,7 @@ class Klass:
             about = {"name": self._name(student, handed), "platform": handed.platform}
             try:
                 file, nb = preflight.notebook(handed.files, lab)
+                seen = self._seen(nb, lab)
             except preflight.Unreadable as error:
                 content = b"".join(file.path.encode() + (file.content or file.refused.encode()) for file in handed.files)
                 about["file"] = handed.files[0].path
@@ -63,10 +64,11 @@ class Klass:
                 if before["status"] in status.SCORED and (before["status"] == status.LATE) != late:
                     self.store.change(student, status=status.LATE if late else status.GRADED)
                 continue
-            self.store.begin(student, key, {**about, "file": file.path, "late": late, **self._seen(nb, lab)})
+            self.store.begin(student, key, {**about, "file": file.path, "late": late, **seen})
             todo.append((student, key))
         for student, name in (self.roster.names if self.roster else {}).items():
-            if student not in self.handed and self.store.get(student) is None:
+            before = self.store.get(student)
+            if student not in self.handed and (before is None or not before["key"]):
                 self._close(student, "", status.MISSING, "", {"name": name, "platform": self.roster.platform, "file": ""})
         return todo
 
@@ -88,13 +90,18 @@ class Klass:
         return bool(due and when and when > due)
 
     def _seen(self, nb: dict, lab: list[cells.LabCell]) -> dict:
+        """What can be told without running it. Raises preflight.Unreadable for data so odd that it cannot be rebuilt."""
         by_hand = {cell.id for cell in lab if cell.by_hand}
-        return {
-            "put_right": list(cells.damage(lab, cells.known(nb)).sentences()),
-            "looks": list(witness.looks(nb, {cell.id for cell in lab if cell.fixed})),
-            "drawn_for": drawn_for(nb),
-            "answers": {cell.id: cell.source for cell in cells.known(nb) if cell.id in by_hand},
-        }
+        try:
+            rebuilt(nb, self.source)
+            return {
+                "put_right": list(cells.damage(lab, cells.known(nb)).sentences()),
+                "looks": list(witness.looks(nb, {cell.id for cell in lab if cell.fixed})),
+                "drawn_for": drawn_for(nb),
+                "answers": {cell.id: cell.source for cell in cells.known(nb) if cell.id in by_hand},
+            }
+        except Exception as error:  # whatever is in one file, the others are graded
+            raise preflight.Unreadable(f"its cells cannot be read ({type(error).__name__}: {error})") from error
 
     def _close(self, student: str, key: str, status_: str, reason: str, about: dict) -> None:
         before = self.store.get(student)

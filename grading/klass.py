@@ -36,6 +36,7 @@ REFUSED = (
     lms.BadRoster,
     manual.BadMarks,
     report.NoStudent,
+    turns.NoCluster,
     BadOverlay,
     box.NoBox,
     OSError,

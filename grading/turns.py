@@ -11,6 +11,11 @@ from collections.abc import Callable, Iterable, Iterator
 
 from grading import apart
 
+
+class NoCluster(RuntimeError):
+    """What speaks to a cluster is not installed; the message says how to get it."""
+
+
 Work = Iterable[tuple[str, Callable[[], dict]]]  # a student, and what makes the task: small until its turn comes
 
 
@@ -35,9 +40,12 @@ def here(work: Work, jobs: int) -> Iterator[tuple[str, dict]]:
 def cluster(work: Work, address: str) -> Iterator[tuple[str, dict]]:
     """(student, outcome) as they end on the workers of the Dask scheduler at `address`.
 
-    A worker that dies takes its tasks back to the scheduler, which gives them to another. Raises ImportError without Dask.
+    When a worker dies, the scheduler gives its tasks to another. Raises NoCluster without Dask, OSError without a scheduler.
     """
-    from dask.distributed import Client, as_completed
+    try:
+        from dask.distributed import Client, as_completed
+    except ImportError as error:
+        raise NoCluster("Dask is not installed here: sh tools/environment.sh grade cluster") from error
 
     with Client(address) as client:
         futures = {client.submit(apart.outcome, make(), pure=False, retries=2): student for student, make in work}

@@ -111,6 +111,19 @@ def foreign() -> dict:
     return nb
 
 
+def odd_metadata() -> dict:
+    """Types where nobody expects them."""
+    nb = answered()
+    nb["metadata"] = [1]
+    cell(nb, "greet_says")["metadata"]["nbgrader"].update(points={"a": 1}, grade="yes")
+    nb["cells"] += [
+        {"cell_type": ["code"], "source": "x", "metadata": {"nbgrader": 3}},
+        {"cell_type": None, "source": ["y"], "outputs": 5, "execution_count": "z"},
+        {"cell_type": "raw", "source": "w", "metadata": {"nbgrader": {"grade_id": ["double"]}}},
+    ]
+    return nb
+
+
 YES = "class Yes:\n" + "".join(
     f"    def __{name}__(self, *a):\n        return {value}\n" for name, value in (("eq", True), ("ne", False), ("bool", True))
 )
@@ -152,6 +165,7 @@ def cases(outside: Path, gradebook: Path) -> dict[str, Case]:
         "empty_file": one(b"", status.UNREADABLE, None, says=("empty",)),
         "huge_number": one(b'{"cells": [], "nbformat": ' + b"9" * 5000 + b"}", status.UNREADABLE, None, says=("damaged",)),
         "deep_json": one(b"[" * 200_000, status.UNREADABLE, None, says=("damaged",)),
+        "odd_metadata": one(odd_metadata()),
         "no_notebook": Case({"essay.pdf": b"%PDF"}, status.UNREADABLE, None, says=("no notebook: essay.pdf",)),
         "two_files": Case(
             {"a.ipynb": file(answered()), "b.ipynb": file(handed_out())}, status.UNREADABLE, None, says=("2 different notebooks",)

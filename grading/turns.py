@@ -9,7 +9,7 @@ import concurrent.futures
 import os
 from collections.abc import Callable, Iterable, Iterator
 
-from grading import apart
+from grading import apart, status
 
 
 class NoCluster(RuntimeError):
@@ -50,7 +50,11 @@ def cluster(work: Work, address: str) -> Iterator[tuple[str, dict]]:
     with Client(address) as client:
         futures = {client.submit(apart.outcome, make(), pure=False, retries=2): student for student, make in work}
         for future in as_completed(futures):
-            yield futures[future], future.result()
+            try:
+                outcome = future.result()
+            except Exception as error:  # lost with several workers, or one of them has no box: told, and the others go on
+                outcome = {"status": status.DIED, "reason": f"on the cluster: {type(error).__name__}: {error}"}
+            yield futures[future], outcome
 
 
 def cores() -> int:

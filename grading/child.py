@@ -1,7 +1,7 @@
 """What runs apart from the grader, in a process of its own: nbgrader on a temporary course of one lab and one submission.
 
 `prepare` makes such a course; `grade_one` grades the submission in it, its kernel in the box. Both write ROOT/told.json, which is
-all that the grader reads of them: {"scores": […], "silent": […]} or {"error": why, "status": …}. Also `python -m grading.child ROOT`.
+all that the grader reads of them: {"scores": […], "silent": […]} or {"error": why, "status": …}. Also as a program, with ROOT.
 """
 
 from __future__ import annotations

@@ -2,12 +2,19 @@
 #   PYTHON=…  which Python makes .venv    PORT=…  JupyterLab's port    ARGS=…  passed on to the program that the target runs
 #   WORKERS=…  files of tests at a time, for make test
 #   LAB=…  a lab by name or number        NOTEBOOK=…  the notebook that make grade grades
+#   SUBMISSIONS=…  a folder or .zip of a class, for make grade, with JOBS= ROSTER= DUE= EXTENSIONS= LMS=canvas|moodle
 
 SHELL := /bin/sh
 PORT ?= 8888
 ARGS ?=
 LAB ?=
 NOTEBOOK ?=
+SUBMISSIONS ?=
+JOBS ?=
+ROSTER ?=
+DUE ?=
+EXTENSIONS ?=
+LMS ?=
 N ?= 1
 CELL_TIMEOUT ?= 300
 WORKERS ?= 2
@@ -45,12 +52,16 @@ verify: core ## check every recording: whole, consistent, in range (ARGS=FILE fo
 labs: grader ## generate the student editions of the labs from solutions/ (LAB= for one)
 	@$(PY) -m grading.release $(LAB)
 
-grade: ## grade one handed-in notebook (LAB=lab1 NOTEBOOK=FILE)
-	@if [ -z "$(LAB)" ] || [ -z "$(NOTEBOOK)" ]; then \
-	    echo "make grade: say which lab and which file: make grade LAB=lab1 NOTEBOOK=path/to/the.ipynb" >&2; exit 2; fi
-	@$(MAKE) grader && $(PY) -m grading.grade "$(LAB)" "$(NOTEBOOK)" $(ARGS)
+grade: ## grade a notebook (LAB=lab1 NOTEBOOK=FILE) or a class (LAB=lab1 SUBMISSIONS=FOLDER_OR_ZIP, ARGS=--help)
+	@if [ -z "$(LAB)" ] || [ -z "$(NOTEBOOK)$(SUBMISSIONS)$(ARGS)" ]; then \
+	    echo "make grade: say which lab and what: make grade LAB=lab1 NOTEBOOK=path/to/the.ipynb, or SUBMISSIONS=folder_or_zip" >&2; \
+	    exit 2; fi
+	@$(MAKE) grader && if [ -n "$(NOTEBOOK)" ]; then $(PY) -m grading.grade "$(LAB)" "$(NOTEBOOK)" $(ARGS); \
+	    else $(PY) -m grading.klass "$(LAB)" $(if $(SUBMISSIONS),"$(SUBMISSIONS)") $(if $(JOBS),--jobs "$(JOBS)") \
+	    $(if $(ROSTER),--roster "$(ROSTER)") $(if $(DUE),--due "$(DUE)") $(if $(EXTENSIONS),--extensions "$(EXTENSIONS)") \
+	    $(if $(LMS),--lms "$(LMS)") $(ARGS); fi
 
-bench: core ## every benchmark beside its peer; fails when a bar is short (ARGS=--device=cuda)
+bench: grader ## every benchmark beside its peer; fails when a bar is short (ARGS=--device=cuda)
 	@short=0; for script in benchmarks/[a-z]*.py; do \
 	    echo "== $$script"; $(PY) "$$script" $(ARGS) || short=1; \
 	done; exit $$short
@@ -59,7 +70,7 @@ soak: extras ## the lessons N times over (N=10), with both cores busy when LOADE
 	@$(PY) -m tools.soak --runs $(N) $(if $(filter-out 0,$(LOADED)),--loaded) $(ARGS)
 
 format: extras ## bring code and notebooks into their one format
-	@$(PY) -m ruff check --fix --quiet . ; $(PY) -m ruff format --quiet . && $(PY) -m tools.notebooks format
+	@$(PY) -m ruff check --fix --quiet . ; $(PY) -m ruff format --quiet . && $(PY) -m tools.notebooks format && $(PY) -m tools.syllabus
 
 lint: extras ## ruff, the notebooks' rules and the repository's
 	@$(PY) -m ruff check . && $(PY) -m ruff format --check --quiet . && $(PY) -m tools.notebooks format --check && \
@@ -73,7 +84,7 @@ core:
 	@sh tools/environment.sh
 
 extras:
-	@sh tools/environment.sh test grade
+	@sh tools/environment.sh test grade cluster
 
 grader:
 	@sh tools/environment.sh grade

@@ -5,8 +5,14 @@ from __future__ import annotations
 import re
 import shutil
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from grading.overlay import replaced
+from utils.labs import cells
 from utils.paths import REPO
+
+if TYPE_CHECKING:
+    from traitlets.config import Config
 
 SOLUTIONS = REPO / "solutions"
 LABS = REPO / "labs"
@@ -32,15 +38,21 @@ def source(lab: str) -> Path:
     return SOLUTIONS / lab / f"{lab}.ipynb"
 
 
+def read_source(lab: str, overlay: Path | None = None) -> dict:
+    """The source of `lab` as JSON data; with the hidden tests of the folder `overlay` (grading/overlay.py) in place of its."""
+    nb = cells.read(source(lab))
+    return nb if overlay is None else replaced(nb, overlay / lab)
+
+
 def copy_source(lab: str, root: Path) -> None:
     """Put the source of `lab` into the course folder `root`, as nbgrader expects it there."""
     shutil.copytree(SOLUTIONS / lab, root / "solutions" / lab, ignore=shutil.ignore_patterns("wrong", ".ipynb_checkpoints"))
 
 
-def nbgrader(root: Path, *, gradebook: bool = True):
+def nbgrader(root: Path, *, gradebook: bool = True, more: Config | None = None):
     """nbgrader's API on the course folder `root`, with the settings of nbgrader_config.py and nothing of the user's own.
 
-    gradebook=False: generating notes nothing in a gradebook, so that none is needed.
+    gradebook=False: generating notes nothing in a gradebook, so that none is needed. `more` are settings on top.
     """
     import nbgrader.api
     from nbgrader.apps import NbGraderAPI
@@ -54,6 +66,7 @@ def nbgrader(root: Path, *, gradebook: bool = True):
     config.CourseDirectory.db_url = f"sqlite:///{root / 'work' / 'gradebook.db'}"
     config.SaveCells.enabled = gradebook
     config.GenerateAssignment.no_database = not gradebook
+    config.merge(more or {})
     return NbGraderAPI(CourseDirectory(config=config), config=config)
 
 

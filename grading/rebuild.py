@@ -15,6 +15,7 @@ STRICT_AGAIN = "import importlib\n\nimportlib.reload(importlib.import_module('ut
 BUILTINS_AGAIN = (  # `len = 3` in an answer would fail every test that counts, `all = …` would pass some
     "import builtins\n\n[builtins.globals().pop(name, None) for name in builtins.dir(builtins) if name[0] != '_']\n"
 )
+NOT_RUN = "skip-execution"  # nbclient's own name for it
 BEFORE_A_TEST = "before_a_test"  # the id under which nothing in a lab may go
 
 
@@ -24,6 +25,7 @@ def rebuilt(submission: dict, source: dict) -> dict:
     out = {**copy.deepcopy({k: v for k, v in source.items() if k != "cells"}), "cells": _known(submission, wanted)}
     _put_back(out["cells"], wanted)
     out["cells"] = _imports_again(out["cells"], wanted)
+    _end_after_the_tests(out["cells"])
     for i, cell in enumerate(out["cells"]):  # copies and hand-edited files have ids twice or none at all
         cell["id"] = f"cell-{i}"
     return out
@@ -93,3 +95,11 @@ def _imports_again(there: list[dict], wanted: dict[str, dict]) -> list[dict]:
             out.append(_without_outputs({"cell_type": "code", "metadata": {BEFORE_A_TEST: True}, "source": again}))
         out.append(cell)
     return out
+
+
+def _end_after_the_tests(there: list[dict]) -> None:
+    """Let nothing run behind the last test: no point hangs on it, and a lab's measurements of the real machine cost seconds."""
+    tests = [i for i, cell in enumerate(there) if (known := cells.known({"cells": [cell]})) and known[0].test]
+    for cell in there[tests[-1] + 1 :] if tests else []:
+        if cell["cell_type"] == "code":
+            cell["metadata"] = {**cell["metadata"], "tags": [NOT_RUN]}

@@ -135,6 +135,8 @@ DAMAGES = [
     ("questions", "feedback", drop("questions", 0, "options", 0, "feedback")),
     ("misconceptions", "misconceptions[0]", drop("misconceptions", 0, "truth")),
     ("misconceptions", "misconceptions[0].id", put("misconceptions", 0, "id", "Call Is Work")),
+    ("syllabus", "objectives[0]", drop("objectives", 0, "claims")),
+    ("syllabus", "objectives[0].exercises[0]", put("objectives", 0, "exercises", ["lab 1, exercise 2"])),
     ("glossary", "terms[0].definition", put("terms", 0, "definition", "short")),
     ("glossary", "terms[0]", put("terms", 0, "links", [])),
     ("stages", "rows[3].stage", put("rows", 3, "stage", "Argument Parser")),

@@ -79,12 +79,21 @@ def read(path: Path) -> dict:
     if path.is_dir():
         raise NoNotebook(f"{path}: a folder, not a notebook")
     try:
-        nb = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
+        content = path.read_bytes()
+    except OSError as error:
         raise NoNotebook(f"{path}: cannot be read ({error})") from error
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise NoNotebook(f"{path}: not a notebook (its JSON is damaged: {error})") from error
-    return checked(nb, str(path))
+    return parsed(content, str(path))
+
+
+def parsed(content: bytes, name: str) -> dict:
+    """The notebook whose file holds `content`, as JSON data. Raises NoNotebook, which says `name`, when it is damaged."""
+    try:
+        nb = json.loads(content.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise NoNotebook(f"{name}: cannot be read ({error})") from error
+    except (ValueError, RecursionError) as error:  # a number of more digits than Python takes is a ValueError too
+        raise NoNotebook(f"{name}: not a notebook (its JSON is damaged: {error})") from error
+    return checked(nb, name)
 
 
 def checked(nb, name: str) -> dict:

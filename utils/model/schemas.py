@@ -50,6 +50,7 @@ FILES = {
     "questions": "questions.yml",
     "misconceptions": "misconceptions.yml",
     "glossary": "glossary.yml",
+    "syllabus": "syllabus.yml",
 }
 
 

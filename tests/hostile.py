@@ -241,7 +241,8 @@ def cases(outside: Path, gradebook: Path) -> dict[str, Case]:
             "Read-only file system",
         ),
         "reads_solutions": inside(
-            "import os\nfrom pathlib import Path\nprint('course', sorted(os.listdir(os.environ['ONE_ADD_REPO'])))",
+            # An environment that lies in the course's folder is there too, as Python's own.
+            "import os\nprint('course', sorted(set(os.listdir(os.environ['ONE_ADD_REPO'])) - {'.venv'}))",
             "course ['labs', 'pyproject.toml', 'utils']",
         ),
         "writes_gradebook": inside(

@@ -56,7 +56,7 @@ def prepare(root: Path, lab: str) -> None:
 
 
 def grade_one(root: Path, lab: str, task: dict) -> None:
-    """Grade the notebook in ROOT/work/submitted; `task` has the limits, the witnesses' words, and whether there is no box."""
+    """Grade the submission of the course in ROOT; `task` has the limits, the witnesses' words, and whether there is no box."""
     _own_settings(root)
     _leave_with_the_grader()
     try:

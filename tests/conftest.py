@@ -50,3 +50,17 @@ def require(piece: str) -> str:
 def repo() -> Path:
     """The root of the repository."""
     return REPO
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """The reader's folder for one test: empty, and nothing of it is remembered before or after."""
+    from utils import paths
+    from utils.model import results
+
+    monkeypatch.setenv("ONE_ADD_HOME", str(tmp_path))
+    paths._folder.cache_clear()
+    results._open.cache_clear()
+    yield tmp_path
+    paths._folder.cache_clear()
+    results._open.cache_clear()

@@ -7,7 +7,6 @@ import random
 import pytest
 
 from tests.factories import make_receipt
-from utils import paths
 from utils.model import arithmetic, bank, keys, quantities, recordings, results
 from utils.model.readings import Receipt
 
@@ -17,14 +16,7 @@ DRAWN = [q for q in NUMBERS if q.get("draws")]
 OWN = [q for q in NUMBERS if "own" in q["answer"]]
 
 
-@pytest.fixture(autouse=True)
-def home(tmp_path, monkeypatch):
-    monkeypatch.setenv("ONE_ADD_HOME", str(tmp_path))
-    paths._folder.cache_clear()
-    results._open.cache_clear()
-    yield
-    paths._folder.cache_clear()
-    results._open.cache_clear()
+pytestmark = pytest.mark.usefixtures("home")
 
 
 @pytest.fixture(scope="module")

@@ -15,19 +15,10 @@ from tests.broken import broken
 from tests.factories import make_race
 from tests.launches import LABEL, found, hidden_syncs, nothing
 from tests.lesson_pages import code_cells, notebook
-from utils import paths
 from utils.model import bank, expected, ledger, recordings, results
 from utils.show import lesson14
 
-
-@pytest.fixture(autouse=True)
-def home(tmp_path, monkeypatch):
-    monkeypatch.setenv("ONE_ADD_HOME", str(tmp_path))
-    paths._folder.cache_clear()
-    results._open.cache_clear()
-    yield
-    paths._folder.cache_clear()
-    results._open.cache_clear()
+pytestmark = pytest.mark.usefixtures("home")
 
 
 def steps(without: float, with_: float, held: float, idle: float | None = 90.0) -> dict:

@@ -8,7 +8,6 @@ import re
 import pytest
 
 from tests.factories import make_receipt
-from utils import paths
 from utils.__main__ import main
 from utils.model import bank, keys, ledger, recordings, results
 from utils.show import numbers_to_know, print_out
@@ -17,14 +16,7 @@ from utils.show.widgets import prose
 RNG = random.Random(9)
 
 
-@pytest.fixture(autouse=True)
-def home(tmp_path, monkeypatch):
-    monkeypatch.setenv("ONE_ADD_HOME", str(tmp_path))
-    paths._folder.cache_clear()
-    results._open.cache_clear()
-    yield
-    paths._folder.cache_clear()
-    results._open.cache_clear()
+pytestmark = pytest.mark.usefixtures("home")
 
 
 def test_every_question_is_on_paper_and_its_key_only_at_the_end():

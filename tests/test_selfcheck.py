@@ -8,7 +8,6 @@ from datetime import date, timedelta
 
 import pytest
 
-from utils import paths
 from utils.model import bank, practice, results, spacing
 from utils.show import quiz, selfcheck
 from utils.show.clock import Clock
@@ -18,14 +17,7 @@ RNG = random.Random(41)
 FREE = next(q for q in bank.practice() if q["kind"] == "free")
 
 
-@pytest.fixture(autouse=True)
-def home(tmp_path, monkeypatch):
-    monkeypatch.setenv("ONE_ADD_HOME", str(tmp_path))
-    paths._folder.cache_clear()
-    results._open.cache_clear()
-    yield
-    paths._folder.cache_clear()
-    results._open.cache_clear()
+pytestmark = pytest.mark.usefixtures("home")
 
 
 def page(session: selfcheck.Session) -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Callable, Iterator
 
 import torch
 
 from utils.labs import capture_graph
 from utils.labs.capture_calls import NOT_PERMITTED, Call, CaptureError, Tape, TorchDispatchMode, own, right, same_memory
+from utils.labs.other_thread import in_another_thread as elsewhere  # a second stream, where there is no GPU
 from utils.measure.seams import foreach as on_lists
 
 __all__ = [
@@ -114,25 +114,6 @@ def captured_once(step: Callable, *inputs) -> Callable:
         return out.clone()
 
     return run
-
-
-def elsewhere(call: Callable):
-    """What `call()` returns in a thread of its own; what it raises is raised here. A second stream, where there is no GPU."""
-    came: list = []
-
-    def run() -> None:
-        try:
-            came.append((call(), None))
-        except BaseException as error:  # handed on to the thread that asked
-            came.append((None, error))
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
-    value, error = came[0]
-    if error is not None:
-        raise error
-    return value
 
 
 def replays() -> int:

@@ -10,10 +10,11 @@ them, and a redispatch looks up what it is given).
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
+
+from utils.labs.other_thread import in_another_thread as in_another_thread
 
 
 class DispatchKey(IntEnum):
@@ -126,25 +127,6 @@ def marked(label: str) -> Callable:
         return label, keys, arguments
 
     return kernel
-
-
-def in_another_thread(call: Callable[[], object]):
-    """What `call()` returns in a thread of its own; an exception there is raised here."""
-    came: list = []
-
-    def run() -> None:
-        try:
-            came.append((call(), None))
-        except BaseException as error:  # handed on to the thread that asked
-            came.append((None, error))
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
-    value, error = came[0]
-    if error is not None:
-        raise error
-    return value
 
 
 # ------------------------------------------------------------------------------------------------ finished parts

@@ -9,10 +9,13 @@ use this.
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from pathlib import Path
 
 import pytest
+
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class PassedAgain(pytest.PytestWarning):
@@ -33,7 +36,8 @@ def pytest_runtest_makereport(item, call):
         if wrong:
             report.longrepr = f"{report.longrepr}\n\nRun once more, on a fresh kernel:\n{wrong}"
         else:
-            item.warn(PassedAgain(f"{item.nodeid} failed, and the whole of it passed when run again: {report.longrepr}"))
+            first = COLOUR.sub("", str(report.longrepr))
+            item.warn(PassedAgain(f"{item.nodeid} failed, and the whole of it passed when run again: {first}"))
             report.outcome, report.longrepr = "passed", None
     return report
 

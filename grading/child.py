@@ -33,7 +33,7 @@ from grading.watch import Watch, end_children
 from utils.labs import cells
 
 TOLD = "told.json"
-TOO_LONG = "CellTimeoutError"  # what a cell says whose time was over
+TOO_LONG = ("CellTimeoutError", "KeyboardInterrupt")  # what a cell says whose time was over, by whether its kernel answered
 SUBMISSION = "submission"  # the only student of a temporary course
 LONGEST_SOCKET = 90  # characters of a path; the system takes 107
 

@@ -40,6 +40,10 @@ class Address:
         """Git address and ref in one word, as the first cell of a notebook reads it; "" where no address is set."""
         return f"{self.git}#{self.ref}" if self.repo else ""
 
+    def page(self, path: str) -> str:
+        """The page that shows the file `path` of the repository, at the pinned ref; "" where no address is set."""
+        return f"{self.git}/blob/{self.ref}/{path}" if self.repo else ""
+
 
 def parsed(repo: str, ref: str) -> Address:
     """The address that is meant by OWNER/NAME or https://github.com/OWNER/NAME, and a tag. Raises Invalid in words."""

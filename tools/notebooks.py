@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 
 from tools import badges, canonical
-from tools.first_cell import FIRST_CELL, first_cell
+from tools.first_cell import first_cell
 from utils import address
 from utils.address import Address
 
@@ -117,9 +117,9 @@ def new(path: Path) -> bool:
     nb = nbformat.v4.new_notebook()
     nb.cells = [
         nbformat.v4.new_markdown_cell(f"# {path.stem.replace('_', ' ')}", id="title", metadata={"tags": ["core"]}),
-        nbformat.v4.new_code_cell(FIRST_CELL, id="setup", metadata={"tags": ["core"]}),
+        nbformat.v4.new_code_cell(id="setup", metadata={"tags": ["core"]}),
     ]
-    write(path, canonical.dumps(canonical.canonical(nb)))
+    write(path, canonical.dumps(canonical.canonical(with_standard_cells(nb, path))))
     print(f"{path}: written; run it with `python -m tools.notebooks run {path}`")
     return True
 

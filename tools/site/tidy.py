@@ -22,6 +22,7 @@ def tidy(html: str, source: str, page: str) -> BeautifulSoup:
         _image(soup, image, source, page)
     for link in soup.find_all("a"):
         _link(link, source, page)
+    _one_title(soup)
     _ids(soup)
     for wide in soup.find_all(["table", "figure", "pre"]):
         if wide.find_parent(class_="scroll") is None:
@@ -67,6 +68,16 @@ def _link(link: Tag, source: str, page: str) -> None:
         link.unwrap()
     else:
         link["href"] = found
+
+
+def _one_title(soup: BeautifulSoup) -> None:
+    """A page has one title: what stands under a further one ("Part two") goes down a level with it."""
+    deeper = 0
+    for at, heading in enumerate(soup.find_all(HEADINGS)):
+        level = int(heading.name[1])
+        if level == 1:
+            deeper = min(at, 1)
+        heading.name = f"h{level + deeper}"
 
 
 def _ids(soup: BeautifulSoup) -> None:

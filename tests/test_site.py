@@ -30,7 +30,9 @@ sys.exit(main(sys.argv[1:]))
 def site(tmp_path_factory) -> Path:
     """The folder of the site."""
     out = tmp_path_factory.mktemp("site") / "site"
-    ran = subprocess.run([sys.executable, "-c", OFFLINE, "--out", str(out)], cwd=REPO, capture_output=True, text=True, timeout=300)
+    ran = subprocess.run(
+        [sys.executable, "-c", OFFLINE, "--out", str(out)], cwd=REPO, capture_output=True, text=True, timeout=300
+    )
     assert ran.returncode == 0, ran.stderr[-2000:]
     return out
 
@@ -78,7 +80,7 @@ def test_nothing_is_fetched_from_elsewhere_and_nothing_of_jupyters_own_is_in(tex
     for name, text in texts.items():
         assert not re.search(r'<(?:script|img|link|iframe|source)\b[^>]*?(?:src|href|srcset)="(?:https?:)?//', text), name
         assert "require.js" not in text and "mathjax" not in text.lower() and "<style" not in text, name
-        assert text.count("<link rel=\"stylesheet\"") == 1 and text.count("<script") == 1, name
+        assert text.count('<link rel="stylesheet"') == 1 and text.count("<script") == 1, name
 
 
 def test_a_lesson_shows_the_h200_beside_the_cpu_or_says_that_nobody_measured_it(texts):

@@ -1,7 +1,7 @@
 """What a real browser finds wrong with a page that is read: contrast in both tones, alt texts, text twins, headings, width, requests.
 
-    with lab.browse(chromium) as browser, look.reader(browser) as page:
-        found = look.look(page, "file:///…/index.html")
+with lab.browse(chromium) as browser, look.reader(browser) as page:
+    found = look.look(page, "file:///…/index.html")
 """
 
 from __future__ import annotations

@@ -86,7 +86,9 @@ def _section(stem: str, recording: Recording | None, held: list[Study]) -> str:
     name = where["gpu"] if device == "cuda" else f"{where['cpu']}, {where['cores']:g} cores"
     parts = [f'<h2 id="{stem}">{escape(name)}, torch {escape(str(where["torch"]))}</h2>']
     facts = [{"what": words, "is": where[key]} for key, words in FACTS.items() if where.get(key) is not None]
-    parts.append(Table([*facts, {"what": "file", "is": f"{stem}.json"}], {"what": "what", "is": "is"}, "The machine")._repr_html_())
+    parts.append(
+        Table([*facts, {"what": "file", "is": f"{stem}.json"}], {"what": "what", "is": "is"}, "The machine")._repr_html_()
+    )
     if figures := list(_figures(recording, held)):
         parts.append(Table(figures, {"what": "what", "is": "measured", "date": "date"}, "Key figures")._repr_html_())
     if recording:

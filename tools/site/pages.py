@@ -101,6 +101,10 @@ def _glossary() -> Page:
 def _term(row: dict, names: dict[str, str], pages: dict[str, layout.Notebook]) -> str:
     see = ", ".join(f'<a href="#term-{other}">{escape(names[other])}</a>' for other in row["see"])
     lesson = pages.get(row["lesson"])
-    where = f'<a href="{lesson.source}">lesson {escape(lesson.title)}</a>' if lesson else f"lesson {row['lesson'].replace('_', ' ')}, planned"
-    more = f'<br><small>{where}{f"; see {see}" if see else ""}</small>'
+    where = (
+        f'<a href="{lesson.source}">lesson {escape(lesson.title)}</a>'
+        if lesson
+        else f"lesson {row['lesson'].replace('_', ' ')}, planned"
+    )
+    more = f"<br><small>{where}{f'; see {see}' if see else ''}</small>"
     return f'<dt id="term-{row["id"]}">{escape(row["term"])}</dt><dd>{widgets.prose(row["definition"])}{more}</dd>'

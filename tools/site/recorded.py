@@ -108,7 +108,10 @@ def timed_tables(stem: str) -> Iterator[tuple[str, Table]]:
         ]
         if rows:
             title = part.replace("_", " ")
-            yield title, Table(rows, {"what": "what was timed", "cpu": "CPU", "h200": "H200"}, f"Timed: {title}", _clocks(cpu, gpu))
+            yield (
+                title,
+                Table(rows, {"what": "what was timed", "cpu": "CPU", "h200": "H200"}, f"Timed: {title}", _clocks(cpu, gpu)),
+            )
 
 
 def _readings(thing: Any, under: str = "") -> Iterator[tuple[str, tuple[Race, str]]]:
@@ -132,5 +135,3 @@ def _clocks(cpu: Mapping, gpu: Mapping) -> list[str]:
         for name, side in (("CPU", cpu), ("H200", gpu))
         if side
     ]
-
-

@@ -1,4 +1,4 @@
-"""The static site, built once and read by a real browser that is offline: links, contrast, alt texts, twins, headings, keyboard."""
+"""The static site, built once and read by a browser that is offline: links, contrast, alt texts, twins, headings, keyboard."""
 
 from __future__ import annotations
 

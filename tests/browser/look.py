@@ -1,4 +1,4 @@
-"""What a real browser finds wrong with a page that is read: contrast in both tones, alt texts, text twins, headings, width, requests.
+"""What a real browser finds wrong with a page: contrast in both tones, alt texts, text twins, headings, width, requests.
 
 with lab.browse(chromium) as browser, look.reader(browser) as page:
     found = look.look(page, "file:///…/index.html")
@@ -46,7 +46,8 @@ CONTRAST = """() => {
         const [a, b] = [light(over(ink.rgb, opacity, back)), light(back)].sort((x, y) => y - x);
         const size = parseFloat(style.fontSize), large = size >= 24 || (size >= 18.66 && Number(style.fontWeight) >= 700);
         const ratio = (a + 0.05) / (b + 0.05);
-        if (ratio < (large ? 3 : 4.5)) found.push(`${ratio.toFixed(2)}: ${element.tagName} ${node.nodeValue.trim().slice(0, 40)}`);
+        const words = `${element.tagName} ${node.nodeValue.trim().slice(0, 40)}`;
+        if (ratio < (large ? 3 : 4.5)) found.push(`${ratio.toFixed(2)}: ${words}`);
     }
     return {found, texts: seen.size};
 }"""

@@ -1,4 +1,4 @@
-"""`python -m tools.site [--out FOLDER]`: the course as a static site, from what is committed; nothing runs, nothing is fetched."""
+"""`python -m tools.site [--out FOLDER]`: the course as a static site, from what is committed; no cell runs, none is fetched."""
 
 from __future__ import annotations
 

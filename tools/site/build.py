@@ -18,7 +18,7 @@ class NotEmpty(Exception):
 
 
 def build(out: Path) -> int:
-    """Builds the site into `out`, in place of an older one; the number of pages. Raises NotEmpty for any other folder with files."""
+    """Builds the site into `out`, in place of an older one; the number of pages. NotEmpty for any other folder with files."""
     if out.is_dir() and any(out.iterdir()) and not (out / MARK).is_file():
         raise NotEmpty(f"{out} is not empty and holds no site; choose another folder")
     made = list(pages.everything())  # before anything is removed: a page that fails leaves the old site

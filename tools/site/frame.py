@@ -21,12 +21,15 @@ MENU = {
     "Self-check": layout.SELF_CHECK,
     "Machines": layout.MACHINES,
 }
-FOOT = "One add, priced: what a PyTorch operation costs. Every number on these pages was measured, and carries its device, versions and date."
+FOOT = (
+    "One add, priced: what a PyTorch operation costs. Every number on these pages was measured, and carries its device, versions "
+    "and date, or is cited."
+)
 
 
 @dataclass(frozen=True)
 class Page:
-    """A page of the site: its path there, its title, its body as HTML, (id, words) of its headings, and its neighbours (title, path)."""
+    """A page: its path in the site, its title, its body as HTML, (id, words) of its headings, its neighbours (title, path)."""
 
     path: str
     title: str

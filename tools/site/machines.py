@@ -1,4 +1,4 @@
-"""The gallery: every machine that was recorded, with device, driver, versions, date, its key figures and its receipt; and who is wanted."""
+"""The gallery: every machine that was recorded, with its versions, dates, key figures and receipt; and which are wanted."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def gallery() -> str:
 
 def _intro(n: int) -> str:
     return (
-        f"{n} machines. Every number that the course shows from elsewhere is from one of them. Files are sealed: samples, versions, date and "
-        "the command that made them, in <code>utils/recordings</code>. <code>make verify</code> checks them."
+        f"{n} machines. What the course shows from a recording is from one of them. The files (<code>utils/recordings</code>) "
+        "are sealed: samples, versions, date and the command that made them. <code>make verify</code> checks them."
     )
 
 
@@ -54,13 +54,13 @@ def wanted(stems: set[str]) -> Iterator[str]:
     yield '<h2 id="add-yours">Add your machine</h2>'
     if FIRST_WANTED in missing:
         yield (
-            f'<p class="wanted"><strong>Wanted: the first {FIRST_WANTED.upper()}.</strong> Nobody has recorded one yet, so the course says of it only '
-            "what its datasheet says. A free Colab session has one.</p>"
+            f'<p class="wanted"><strong>Wanted: the first {FIRST_WANTED.upper()}.</strong> Nobody has recorded one yet, so all that '
+            "the course knows of it is its datasheet. Free Colab sessions usually have one.</p>"
         )
     others = f" Not recorded yet: {', '.join(c.upper() for c in missing)}, and most CPUs." if missing else ""
     yield (
-        "<p><code>python -m utils add-machine</code> measures (it says how many minutes), validates, leaves out what is personal, and says how to "
-        f"send the result.{others}</p>"
+        "<p><code>python -m utils add-machine</code> measures (it says how many minutes), validates, leaves out what is "
+        f"personal, and says how to send the result.{others}</p>"
     )
 
 
@@ -108,7 +108,8 @@ def _receipts(recording: Recording) -> list:
 def _figures(recording: Recording | None, held: list[Study]) -> Iterator[dict]:
     if recording:
         for key, one in recording.receipts.items():
-            words = f"one a + b on {'the GPU: its host' if one.device == 'cuda' else 'the CPU'}{', with grad' if one.grad else ''}, hot"
+            side = "the GPU: its host" if one.device == "cuda" else "the CPU"
+            words = f"one a + b on {side}{', with grad' if one.grad else ''}, hot"
             yield {"what": words, "is": format_ns(one.total_ns), "date": recording.date[:10]}
             if key == recording.device and one.in_program:
                 n, reading = one.in_program[-1]

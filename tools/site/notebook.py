@@ -51,7 +51,7 @@ def markdown(text: str) -> str:
 
 
 def run_on(nb: NotebookNode) -> str:
-    """The machine on which the committed outputs were made, by their own labels ("AMD EPYC, 2 cores · torch 2.13.0+cpu"); "" for none."""
+    """The machine that made the outputs, by their own labels ("AMD EPYC, 2 cores · torch 2.13.0+cpu"); "" without any."""
     seen = Counter(
         match[1]
         for cell in nb.cells

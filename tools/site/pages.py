@@ -1,4 +1,4 @@
-"""The pages of the site, each from what is committed: README and its kin, lessons, labs, glossary, numbers, self-check, machines."""
+"""The pages of the site: README and its kin, lessons, labs, glossary, numbers, self-check, machines; all from what is there."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def everything() -> Iterator[Page]:
 
 
 PAPER = (
-    "All questions by topic, then their answers. Printed, each topic begins a page. A number's key is from the recorded machines; in the "
-    "notebook it is worked out from what you measured."
+    "All questions by topic, then their answers. Printed, each topic begins a page. A number's key is from the recorded "
+    "machines; in the notebook it is worked out from what you measured."
 )
 
 

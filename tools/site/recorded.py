@@ -1,4 +1,4 @@
-"""What stands under a lesson: its claims, and what its study timed, the recorded CPU beside the recorded H200; or that nobody measured it."""
+"""What stands under a lesson: its claims and what its study timed, the recorded CPU beside the recorded H200."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _sources(stem: str) -> Iterator[str]:
             yield f"{name}: {found[1]}."
         else:
             yield (
-                f"{name}: not measured. Nobody has recorded this lesson's study on {'a GPU' if device == 'cuda' else 'a CPU'} yet; "
+                f"{name}: not measured. Nobody has recorded this lesson's study on a {'GPU' if device == 'cuda' else 'CPU'} yet; "
                 f"`python -m utils add-machine --study {stem}` makes the recording."
             )
 

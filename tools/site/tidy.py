@@ -48,7 +48,7 @@ def _both_tones(soup: BeautifulSoup, picture: Tag) -> None:
 
 
 def _image(soup: BeautifulSoup, image: Tag, source: str, page: str) -> None:
-    """A picture that would be fetched from elsewhere (a badge) becomes its alt text; one of the repository's leads to its copy."""
+    """A picture that would be fetched (a badge) becomes its alt text; one of the repository's leads to its copy."""
     parts = urlsplit(image.get("src", ""))
     if parts.scheme == "data":
         return

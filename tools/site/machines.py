@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from html import escape
 
 from utils import paths
-from utils.model import devices, recordings, studies
+from utils.model import gallery as known
+from utils.model import recordings, studies
 from utils.model.recordings import Recording
 from utils.model.studies import Study
 from utils.show import receipt
 from utils.show.receipt_rows import rows_of
 from utils.show.tables import Table, format_ns, format_share, significant
 
-FIRST_WANTED = "t4"  # what a free Colab has, and the oldest GPU that the course runs on
 FACTS = {
     "gpu": "GPU",
     "driver": "driver",
@@ -35,7 +35,7 @@ FIGURES = (
 
 def gallery() -> str:
     """The page's body."""
-    found = {stem: _of(stem) for stem in sorted(_stems(), key=_order)}
+    found = {stem: _of(stem) for stem in sorted(known.stems(), key=_order)}
     parts = [f"<p>{_intro(len(found))}</p>", *wanted(set(found))]
     parts += [_section(stem, recording, held) for stem, (recording, held) in found.items()]
     return "".join(parts)
@@ -50,23 +50,18 @@ def _intro(n: int) -> str:
 
 def wanted(stems: set[str]) -> Iterator[str]:
     """What stands on the page for machines that nobody has recorded, the first wanted one first; nothing when there are none."""
-    missing = [c for c in dict.fromkeys(d.device_class for d in devices.load()) if not any(s.startswith(f"{c}-") for s in stems)]
+    missing = known.missing(stems)
     yield '<h2 id="add-yours">Add your machine</h2>'
-    if FIRST_WANTED in missing:
+    if known.FIRST_WANTED in missing:
         yield (
-            f'<p class="wanted"><strong>Wanted: the first {FIRST_WANTED.upper()}.</strong> Nobody has recorded one yet, so all that '
-            "the course knows of it is its datasheet. Free Colab sessions usually have one.</p>"
+            f'<p class="wanted"><strong>Wanted: the first {known.FIRST_WANTED.upper()}.</strong> Nobody has recorded one yet, '
+            "so all that the course knows of it is its datasheet. Free Colab sessions usually have one.</p>"
         )
     others = f" Not recorded yet: {', '.join(c.upper() for c in missing)}, and most CPUs." if missing else ""
     yield (
         "<p><code>python -m utils add-machine</code> measures (it says how many minutes), validates, leaves out what is "
         f"personal, and says how to send the result.{others}</p>"
     )
-
-
-def _stems() -> set[str]:
-    kept = (paths.RECORDINGS / studies.IN_FOLDER).glob("*/*.json")
-    return {*recordings.available(), *(path.stem for path in kept)}
 
 
 def _order(stem: str) -> tuple[bool, str]:

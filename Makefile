@@ -1,12 +1,15 @@
 # Every target sets up what it needs in .venv, once, and is safe to run twice. `make help` lists them.
 #   PYTHON=…  which Python makes .venv    PORT=…  JupyterLab's port    ARGS=…  passed on to the program that the target runs
 #   WORKERS=…  files of tests at a time, for make test
+#   REPO=… REF=…  where the course is published, for make address
 #   LAB=…  a lab by name or number        NOTEBOOK=…  the notebook that make grade grades
 #   SUBMISSIONS=…  a folder or .zip of a class, for make grade, with JOBS= ROSTER= DUE= EXTENSIONS= LMS=canvas|moodle
 
 SHELL := /bin/sh
 PORT ?= 8888
 ARGS ?=
+REPO ?=
+REF ?=
 LAB ?=
 NOTEBOOK ?=
 SUBMISSIONS ?=
@@ -23,7 +26,7 @@ export PYTHON
 MAKEFLAGS += --no-print-directory
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test measure price record figures verify labs grade bench soak site refresh format lint clean core extras grader
+.PHONY: help lab test measure price record figures verify address labs grade bench soak site refresh format lint clean core extras grader
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,6 +51,9 @@ figures: core ## draw the receipt figure from the recordings
 
 verify: core ## check every recording: whole, consistent, in range (ARGS=FILE for one)
 	@for file in $(or $(ARGS),$(wildcard utils/recordings/*.json utils/recordings/studies/*/*.json)); do $(PY) -m utils verify "$$file" || exit 1; done
+
+address: grader ## where the course is published: every badge and first cell (REPO=OWNER/NAME REF=TAG; none shows it)
+	@$(PY) -m tools.address --repo="$(REPO)" --ref="$(REF)" $(ARGS) && if [ -n "$(REPO)" ]; then $(PY) -m grading.release; fi
 
 labs: grader ## generate the student editions of the labs from solutions/ (LAB= for one)
 	@$(PY) -m grading.release $(LAB)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 import http.server
-import importlib.util
 import os
+import shutil
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import nbformat
 import pytest
@@ -17,7 +18,6 @@ from tests.conftest import REPO, require
 from tests.notebook_factory import cell, code, lesson, printed
 from tools import canonical, notebooks
 from tools.first_cell import FIRST_CELL
-from utils import bootstrap
 
 LESSONS = sorted((REPO / "notebooks").glob("*.ipynb"))
 
@@ -192,14 +192,21 @@ def published(tmp_path_factory):
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     web = f"http://127.0.0.1:{server.server_address[1]}"
-    yield {"git": str(bare), "folder": str(scratch / "tree"), "zip": f"{web}/main.zip", "tar.gz": f"{web}/main.tar.gz"}
+    yield {
+        "git": str(bare),
+        "folder": str(scratch / "tree"),
+        "zip": f"{web}/main.zip",
+        "tar.gz": f"{web}/main.tar.gz",
+        "uploaded": str(served / "main.zip"),
+    }
     server.shutdown()
 
 
-def _first_cell(folder, address: str | None, then: str = ""):
+def _first_cell(folder, address: str | None, then: str = "", **more):
     env = {k: v for k, v in os.environ.items() if k not in ("ONE_ADD_REPO", "PYTHONPATH")}
     if address is not None:
         env["ONE_ADD_REPO"] = address
+    env |= more
     source = FIRST_CELL + "\n" + FIRST_CELL + "\nimport utils.paths\nprint(utils.paths.REPO)" + then
     return subprocess.run([sys.executable, "-c", source], cwd=folder, env=env, capture_output=True, text=True, timeout=60)
 
@@ -229,64 +236,50 @@ def test_the_first_cell_does_not_hide_a_wrong_address(tmp_path):
     assert ran.returncode == 1 and "nowhere.git" in ran.stderr
 
 
-# ------------------------------------------------------------------------------------------------ utils/bootstrap.py
+def test_the_first_cell_fetches_the_state_that_its_tag_names(published, tmp_path):
+    """Not what came later; and beside another tag's folder, so that an old one is never taken for it."""
+    tree, bare = Path(published["folder"]), published["git"]
+    git = ["git", "-c", "user.name=t", "-c", "user.email=t@example.org"]
+    for command in (["tag", "term-1"], ["commit", "-q", "--allow-empty", "-m", "later"], ["push", "-q", bare, "HEAD", "term-1"]):
+        subprocess.run([*git, *command], cwd=tree, check=True, capture_output=True)
+    log = "subprocess.check_output(['git', 'log', '-1', '--format=%s'], cwd=utils.paths.REPO, text=True)"
+    there = f"\nimport subprocess\nprint({log})"
+    for address, folder, message in ((f"{bare}#term-1", "one-add-priced-term-1", "as it is"), (bare, "one-add-priced", "later")):
+        ran = _first_cell(tmp_path, address, there)
+        assert ran.returncode == 0, ran.stderr
+        assert ran.stdout.split("\n")[:2] == [str(tmp_path.resolve() / folder), message]
+    ran = _first_cell(tmp_path, f"{bare}#term-2")
+    assert ran.returncode == 1 and "term-2 gave none (offline?)" in ran.stderr
 
 
-def test_ready_does_nothing_where_all_is_there(monkeypatch, capsys):
-    monkeypatch.setattr(bootstrap, "install", lambda lines: pytest.fail(f"installs {lines}"))
-    bootstrap.ready()
-    assert capsys.readouterr().out == ""
+def test_the_first_cell_takes_an_archive_that_was_uploaded(published, tmp_path):
+    shutil.copy(published["uploaded"], tmp_path / "course.zip")
+    ran = _first_cell(tmp_path, "course.zip")
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.strip() == str(tmp_path.resolve() / "one-add-priced" / "one-add-priced-main")
 
 
-def _without(monkeypatch, *absent):
-    real = importlib.util.find_spec
-    monkeypatch.setattr(bootstrap.importlib.util, "find_spec", lambda name: None if name in absent else real(name))
+def test_what_was_interrupted_is_fetched_again(published, tmp_path):
+    """Half a course under its final name would be found by every later run, and never mended."""
+    half = tmp_path / "one-add-priced.part" / "utils"
+    half.mkdir(parents=True)
+    (half / "bootstrap.py").write_text("half of it", encoding="utf-8")
+    ran = _first_cell(tmp_path, published["git"])
+    assert ran.returncode == 0, ran.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["one-add-priced"]
 
 
-def test_ready_installs_only_what_is_missing(monkeypatch, capsys):
-    asked = []
-    _without(monkeypatch, "yaml", "tabulate")
-    monkeypatch.setattr(bootstrap, "install", lambda lines: (asked.extend(lines), monkeypatch.undo()))
-    bootstrap.ready()
-    assert sorted(line.split("==")[0] for line in asked) == ["pyyaml", "tabulate"]
-    assert "pyyaml" in capsys.readouterr().out
+@pytest.mark.parametrize("kind", ["git", "zip"])
+def test_offline_the_first_cell_says_what_is_missing_and_the_next_try_is_a_fresh_one(published, tmp_path, kind):
+    closed = {"git": "https://127.0.0.1:9/one-add.git", "zip": "http://127.0.0.1:9/main.zip"}[kind]
+    ran = _first_cell(tmp_path, closed)
+    assert ran.returncode == 1
+    told = next(line for line in ran.stderr.splitlines() if line.startswith("ConnectionError: "))
+    assert f"not here, and {closed} gave none (offline?)" in told
+    assert "Keep this notebook in the course's folder, or set ONE_ADD_REPO" in told
+    assert _first_cell(tmp_path, published[kind]).returncode == 0
 
 
-@pytest.mark.parametrize("given", ["torch", "numpy"])
-def test_torch_and_numpy_are_never_installed(monkeypatch, given):
-    _without(monkeypatch, given)
-    monkeypatch.setattr(bootstrap, "install", lambda lines: pytest.fail(f"installs {lines}"))
-    with pytest.raises(bootstrap.NotReady, match=f"{given} cannot be imported"):
-        bootstrap.ready()
-    assert not {"torch", "numpy", "jupyterlab"} & set(bootstrap.requirements())
-
-
-def test_pip_is_held_to_the_torch_and_numpy_that_are_here(monkeypatch):
-    ran = []
-    monkeypatch.setattr(
-        bootstrap.subprocess, "run", lambda line, **_: (ran.append(line), subprocess.CompletedProcess(line, 0))[1]
-    )
-    bootstrap.install(["tabulate==0.10.0"])
-    versions = [importlib.metadata.version(name) for name in ("torch", "numpy")]
-    assert ran[0][-3:] == ["tabulate==0.10.0", f"torch=={versions[0]}", f"numpy=={versions[1]}"]
-
-
-def test_offline_is_said_in_words(monkeypatch):
-    for name in ("PIP_FIND_LINKS", "PIP_EXTRA_INDEX_URL", "PIP_INDEX_URL"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
-    with pytest.raises(bootstrap.NotReady, match="offline"):
-        bootstrap.install(["one-add-priced-no-such-package==1"])
-
-
-def test_an_install_that_changes_nothing_says_restart(monkeypatch):
-    _without(monkeypatch, "tabulate")
-    monkeypatch.setattr(bootstrap, "install", lambda lines: None)
-    with pytest.raises(bootstrap.NotReady, match="restart the kernel"):
-        bootstrap.ready()
-
-
-def test_everything_listed_has_the_import_name_we_look_for():
-    """A requirement whose import name is not its own would be installed again by every first cell."""
-    assert bootstrap.missing(bootstrap.requirements()) == []
+def test_the_first_cell_without_git_says_so(published, tmp_path):
+    ran = _first_cell(tmp_path, published["git"], PATH=str(tmp_path))
+    assert ran.returncode == 1 and "No such file or directory: 'git'" in ran.stderr

@@ -14,6 +14,7 @@ import pytest
 from tests.browser import lab, look
 from tests.conftest import REPO, require
 from tools.site import layout, machines, tidy
+from utils.address import Address
 
 # Building must not need a network: any connection to another machine is an error.
 OFFLINE = """
@@ -127,7 +128,9 @@ def test_links_are_led_to_pages_terms_and_plain_words():
         "../glossary.html#term-queue"
     )
     assert link("../README.md#labs", "notebooks/x.ipynb", "lessons/x.html") == "../index.html#labs"
-    assert link("utils/paths.py", "README.md", "index.html") is None
+    assert link("utils/paths.py", "README.md", "index.html", published=Address()) is None
+    published = Address("someone/course", "v1")
+    assert link("utils/paths.py", "README.md", "index.html", published=published) == published.page("utils/paths.py")
     assert link("#here", "README.md", "index.html") == "#here"
     assert link("https://example.org/x", "README.md", "index.html") == "https://example.org/x"
 
@@ -141,7 +144,7 @@ def test_a_badge_becomes_its_words_and_a_second_title_goes_down():
     )
     assert [(h.name, h["id"]) for h in soup.find_all(tidy.HEADINGS)] == [("h1", "a"), ("h2", "b"), ("h2", "part"), ("h3", "c")]
     assert soup.img is None and soup.find("a", href="https://x.org").get_text() == "Open"
-    assert soup.find("a", string="paths") is None and soup.table.find_parent(class_="scroll") is not None
+    assert soup.find("a", href="utils/paths.py") is None and soup.table.find_parent(class_="scroll") is not None
 
 
 # ------------------------------------------------------------------------------------------------ in a browser

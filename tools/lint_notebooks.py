@@ -17,7 +17,7 @@ from pathlib import Path
 
 from nbformat import NotebookNode
 
-from tools import canonical
+from tools import badges, canonical
 from tools.first_cell import FIRST_CELL
 
 TAGS = {"core", "deeper"}
@@ -88,8 +88,8 @@ def lesson_size(nb: NotebookNode) -> Iterator[Finding]:
 
 
 def count_words(markdown: str) -> int:
-    """The words a reader reads: without code blocks, markup and the targets of links."""
-    text = re.sub(r"```.*?```", " ", markdown, flags=re.DOTALL)
+    """The words a reader reads: without badges, code blocks, markup and the targets of links."""
+    text = re.sub(r"```.*?```", " ", badges.without(markdown), flags=re.DOTALL)
     text = re.sub(r"<[^>]+>", " ", text)
     text = re.sub(r"\]\([^)]*\)", "]", text)
     return len(re.findall(r"\w+(?:['’.,·/-]\w+)*", text))

@@ -21,8 +21,10 @@ from pathlib import Path
 
 from nbformat import NotebookNode
 
-from tools import canonical
-from tools.first_cell import FIRST_CELL
+from tools import badges, canonical
+from tools.first_cell import first_cell
+from utils import address
+from utils.address import Address
 
 REPO = Path(__file__).resolve().parent.parent
 
@@ -35,11 +37,19 @@ def write(path: Path, text: str) -> None:
     os.replace(file.name, path)
 
 
-def with_first_cell(nb):
-    """`nb` with the standard text in its cell `setup`, so that one edit of tools/first_cell.py reaches every lesson."""
+def with_standard_cells(nb, path: Path, where: Address | None = None):
+    """`nb`, the notebook at `path`, with the standard text in its cell `setup` and the badges in its title cell.
+
+    So one edit of tools/first_cell.py or of the address reaches every notebook. `where` is the address (default: the setting).
+    Badges are written into notebooks of the repository only: elsewhere there is nothing that they could open.
+    """
+    where = address.read() if where is None else where
+    inside = path.resolve().is_relative_to(REPO)
     for cell in nb.cells:
         if cell.get("id") == "setup" and cell.cell_type == "code":
-            cell.source = FIRST_CELL
+            cell.source = first_cell(where)
+        elif cell.get("id") == "title" and cell.cell_type == "markdown" and inside:
+            cell.source = badges.written(cell.source, where, badges.opened(path.resolve()))
     return nb
 
 
@@ -65,7 +75,7 @@ def executed(path: Path, *, timeout_s: float, on_cell: Callable[[int, int], None
 
     from tools.execute import execute
 
-    nb = with_first_cell(canonical.loads(path.read_text(encoding="utf-8")))
+    nb = with_standard_cells(canonical.loads(path.read_text(encoding="utf-8")), path)
     for cell in nb.cells:
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
@@ -91,7 +101,7 @@ def executed(path: Path, *, timeout_s: float, on_cell: Callable[[int, int], None
 def format_(path: Path, *, check: bool) -> bool:
     """Bring one notebook into canonical form; with `check` only say whether it is. True when it is (or was written)."""
     text = path.read_text(encoding="utf-8")
-    wanted = _ruff_format(canonical.dumps(canonical.canonical(with_first_cell(canonical.loads(text)))), path)
+    wanted = _ruff_format(canonical.dumps(canonical.canonical(with_standard_cells(canonical.loads(text), path))), path)
     if text == wanted:
         return True
     if check:
@@ -126,9 +136,9 @@ def new(path: Path) -> bool:
     nb = nbformat.v4.new_notebook()
     nb.cells = [
         nbformat.v4.new_markdown_cell(f"# {path.stem.replace('_', ' ')}", id="title", metadata={"tags": ["core"]}),
-        nbformat.v4.new_code_cell(FIRST_CELL, id="setup", metadata={"tags": ["core"]}),
+        nbformat.v4.new_code_cell(id="setup", metadata={"tags": ["core"]}),
     ]
-    write(path, canonical.dumps(canonical.canonical(nb)))
+    write(path, canonical.dumps(canonical.canonical(with_standard_cells(nb, path))))
     print(f"{path}: written; run it with `python -m tools.notebooks run {path}`")
     return True
 

@@ -10,6 +10,8 @@ from functools import cache
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from utils import address
+from utils.address import Address
 from utils.paths import REPO
 
 HOME, LEDGER, RECEIPT, GLOSSARY = "index.html", "ledger.html", "receipt.html", "glossary.html"
@@ -66,9 +68,10 @@ def page_of(source: str) -> str | None:
     return None
 
 
-def link(target: str, source: str, page: str, words: str = "") -> str | None:
-    """Where `target`, a link in the file `source`, leads from `page`; None where the site has no such page.
+def link(target: str, source: str, page: str, words: str = "", published: Address | None = None) -> str | None:
+    """Where `target`, a link in the file `source`, leads from `page`.
 
+    A file that is no page leads to where the course is published (default: the setting); None where it is not published.
     Addresses on the web stay. `words`, the link's text, choose the glossary's term.
     """
     parts = urlsplit(target)
@@ -78,7 +81,7 @@ def link(target: str, source: str, page: str, words: str = "") -> str | None:
         return target
     found = page_of(normal(parts.path, source))
     if found is None:
-        return None
+        return (address.read() if published is None else published).page(normal(parts.path, source)) or None
     fragment = term(words) if found == GLOSSARY and not parts.fragment else parts.fragment
     return relative(found, page) + (f"#{fragment}" if fragment else "")
 

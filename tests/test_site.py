@@ -135,14 +135,14 @@ def test_links_are_led_to_pages_terms_and_plain_words():
     assert link("https://example.org/x", "README.md", "index.html") == "https://example.org/x"
 
 
-def test_a_badge_becomes_its_words_and_a_second_title_goes_down():
+def test_a_badge_becomes_its_words_and_a_second_title_is_a_heading():
     soup = tidy.tidy(
         '<h1>A</h1><h2>b</h2><h1>Part</h1><h2>c</h2><a href="https://x.org"><img alt="Open" src="https://x.org/b.svg"></a>'
         '<a href="utils/paths.py">paths</a><table><tr><th>x</th></tr></table>',
         "README.md",
         "index.html",
     )
-    assert [(h.name, h["id"]) for h in soup.find_all(tidy.HEADINGS)] == [("h1", "a"), ("h2", "b"), ("h2", "part"), ("h3", "c")]
+    assert [(h.name, h["id"]) for h in soup.find_all(tidy.HEADINGS)] == [("h1", "a"), ("h2", "b"), ("h2", "part"), ("h2", "c")]
     assert soup.img is None and soup.find("a", href="https://x.org").get_text() == "Open"
     assert soup.find("a", href="utils/paths.py") is None and soup.table.find_parent(class_="scroll") is not None
 

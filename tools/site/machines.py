@@ -14,6 +14,7 @@ from utils.show import receipt
 from utils.show.receipt_rows import rows_of
 from utils.show.tables import Table, format_ns, format_share, significant
 
+COLAB = 'from utils.__main__ import main\nmain(["add-machine"])'
 FACTS = {
     "gpu": "GPU",
     "driver": "driver",
@@ -62,6 +63,7 @@ def wanted(stems: set[str]) -> Iterator[str]:
         "<p><code>python -m utils add-machine</code> measures (it says how many minutes), validates, leaves out what is "
         f"personal, and says how to send the result.{others}</p>"
     )
+    yield (f"<p>On Colab: run the first cell of any lesson, then, in a new cell:</p><pre>{COLAB}</pre>")
 
 
 def _order(stem: str) -> tuple[bool, str]:

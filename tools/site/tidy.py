@@ -71,13 +71,9 @@ def _link(link: Tag, source: str, page: str) -> None:
 
 
 def _one_title(soup: BeautifulSoup) -> None:
-    """A page has one title: what stands under a further one ("Part two") goes down a level with it."""
-    deeper = 0
-    for at, heading in enumerate(soup.find_all(HEADINGS)):
-        level = int(heading.name[1])
-        if level == 1:
-            deeper = min(at, 1)
-        heading.name = f"h{level + deeper}"
+    """A page has one title: a further one ("Part two") is a heading like those that follow it."""
+    for heading in soup.find_all("h1")[1:]:
+        heading.name = "h2"
 
 
 def _ids(soup: BeautifulSoup) -> None:

@@ -26,7 +26,7 @@ export PYTHON
 MAKEFLAGS += --no-print-directory
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test measure price record figures verify address labs grade bench soak format lint clean core extras grader
+.PHONY: help lab test measure price record figures verify address labs grade bench soak site refresh format lint clean core extras grader
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -75,6 +75,12 @@ bench: grader ## every benchmark beside its peer; fails when a bar is short (ARG
 soak: extras ## the lessons N times over (N=10), with both cores busy when LOADED=1
 	@$(PY) -m tools.soak --runs $(N) $(if $(filter-out 0,$(LOADED)),--loaded) $(ARGS)
 
+site: ## the course as a static site in build/site, from what is committed (ARGS=--out=FOLDER)
+	@sh tools/environment.sh site && $(PY) -m tools.site $(ARGS)
+
+refresh: extras ## run the lessons again and rewrite those that say something else (ARGS=--check, ARGS=notebooks/04_launch.ipynb)
+	@$(PY) -m tools.refresh $(ARGS)
+
 format: extras ## bring code and notebooks into their one format
 	@$(PY) -m ruff check --fix --quiet . ; $(PY) -m ruff format --quiet . && $(PY) -m tools.notebooks format && $(PY) -m tools.syllabus
 
@@ -90,7 +96,7 @@ core:
 	@sh tools/environment.sh
 
 extras:
-	@sh tools/environment.sh test grade cluster
+	@sh tools/environment.sh test grade cluster site
 
 grader:
 	@sh tools/environment.sh grade

@@ -11,7 +11,7 @@ import ast
 import base64
 import re
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from tools.first_cell import FIRST_CELL
 TAGS = {"core", "deeper"}
 MAX_CODE_LINES = 12
 MAX_CORE_WORDS = 1200
+MAX_BYTES, MAX_PICTURE_BYTES = 1_000_000, 150_000  # of a notebook; of one picture in it, decoded
 CELLS = range(20, 36)
 COMPARED = "# NBVAL_CHECK_OUTPUT"
 HOLDS = re.compile(r"✔ [a-z0-9_.]+: holds")
@@ -234,6 +235,26 @@ def readable(text: str) -> Iterator[tuple[str, str]]:
             yield "machine", "the name of the machine that ran it"
 
 
+def sizes(nb: NotebookNode, nbytes: int) -> Iterator[Finding]:
+    """A notebook whose file of `nbytes` is too large to load and to review, or a picture in it that is."""
+    if nbytes > MAX_BYTES:
+        yield "size", "", f"{nbytes:,} bytes; a notebook has at most {MAX_BYTES:,}"
+    for cell in nb.cells:
+        for output in cell.get("outputs", []):
+            for size in _picture_bytes(output.get("data", {})):
+                if size > MAX_PICTURE_BYTES:
+                    yield "picture-size", cell.get("id", ""), f"a picture of {size:,} bytes; at most {MAX_PICTURE_BYTES:,}"
+
+
+def _picture_bytes(data: Mapping) -> Iterator[int]:
+    """The size of every picture of an output: those inside its HTML, and those that are outputs of their own."""
+    for found in _IMAGE_DATA.findall(data.get("text/html", "")):
+        yield 3 * len(found.split(",", 1)[1]) // 4
+    for mime, value in data.items():
+        if mime.startswith("image/"):  # an SVG is text, everything else base64
+            yield len(value.encode()) if mime == "image/svg+xml" else 3 * len(value) // 4
+
+
 class _Pictures(HTMLParser):
     """Collects what is wrong with the pictures of a page: an <img> or <svg> that says nothing to who cannot see it."""
 
@@ -278,7 +299,7 @@ def lint_file(path: Path, rules: Callable[[NotebookNode], Iterator[Finding]] = l
         nb = canonical.loads(text)
     except ValueError as error:
         return [("format", "", str(error))]
-    found = list(rules(nb))
+    found = [*rules(nb), *sizes(nb, len(text.encode()))]
     if text != canonical.dumps(canonical.canonical(nb)):
         found.append(("format", "", "not in canonical form (python -m tools.notebooks format)"))
     return found

@@ -16,7 +16,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
+
+from nbformat import NotebookNode
 
 from tools import badges, canonical
 from tools.first_cell import first_cell
@@ -52,6 +55,22 @@ def with_standard_cells(nb, path: Path, where: Address | None = None):
 
 def run(path: Path, *, check: bool, timeout_s: float) -> bool:
     """Execute one notebook; True when every cell ran. Writes it back unless `check`."""
+    began = time.perf_counter()
+    nb = executed(path, timeout_s=timeout_s)
+    took = time.perf_counter() - began
+    if nb is None:
+        return False
+    if not check:
+        write(path, canonical.dumps(nb))
+    print(f"{path}: {sum(c.cell_type == 'code' for c in nb.cells)} code cells ran in {took:.1f} s{'' if check else ', written'}")
+    return True
+
+
+def executed(path: Path, *, timeout_s: float, on_cell: Callable[[int, int], None] | None = None) -> NotebookNode | None:
+    """The notebook as a fresh run leaves it, in canonical form; None, with the reason on stderr, when a cell failed.
+
+    `on_cell(index, of)` is called before each cell.
+    """
     from nbclient.exceptions import CellControlSignal, CellExecutionError, DeadKernelError
 
     from tools.execute import execute
@@ -61,22 +80,22 @@ def run(path: Path, *, check: bool, timeout_s: float) -> bool:
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
     at = [0]
-    began = time.perf_counter()
+
+    def begins(index: int) -> None:
+        at[0] = index
+        if on_cell is not None:
+            on_cell(index, len(nb.cells))
+
     try:
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home:  # what the author once answered must not show
-            env = {**os.environ, "ONE_ADD_HOME": home}
-            execute(nb, path.resolve().parent, timeout_s=timeout_s, env=env, on_cell=lambda index: at.__setitem__(0, index))
+            execute(nb, path.resolve().parent, timeout_s=timeout_s, env={**os.environ, "ONE_ADD_HOME": home}, on_cell=begins)
     except (CellExecutionError, CellControlSignal, DeadKernelError, TimeoutError) as error:
         print(
             f"{path}: cell {at[0]} ({nb.cells[at[0]].get('id', 'no id')}) failed: {type(error).__name__}\n{error}",
             file=sys.stderr,
         )
-        return False
-    took = time.perf_counter() - began
-    if not check:
-        write(path, canonical.dumps(canonical.canonical(nb)))
-    print(f"{path}: {sum(c.cell_type == 'code' for c in nb.cells)} code cells ran in {took:.1f} s{'' if check else ', written'}")
-    return True
+        return None
+    return canonical.canonical(nb)
 
 
 def format_(path: Path, *, check: bool) -> bool:

@@ -1,5 +1,5 @@
 """The one terminal entry: python -m utils preflight | price | trace | record | verify | figures | results |
-selfcheck | ledger.
+selfcheck | ledger | add-machine.
 
 Each command lives in its own file under `utils/commands`. Exit codes: 0 done, 1 something is wrong with what was measured
 or read (or a check failed), 2 the command cannot be carried out as asked, 130 interrupted.
@@ -27,7 +27,7 @@ def parser() -> argparse.ArgumentParser:
     top = Parser(prog="python -m utils", description="One add, priced: what a PyTorch op costs, measured here.")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name in COMMANDS:
-        module = import_module(f"utils.commands.{name}")
+        module = import_module(f"utils.commands.{name.replace('-', '_')}")
         one = commands.add_parser(name, help=module.HELP, description=module.__doc__.strip().splitlines()[0])
         module.add_arguments(one)
         one.set_defaults(run=module.run)

@@ -26,6 +26,11 @@ LETTERS = "ABCDEF"
 
 def questions(topic: str | None = None, seed: int = 0) -> str:
     """All practice questions (or those of one topic) as an HTML page: by topic, then the key with reasons and proofs."""
+    return _page("One add, priced: the self-check on paper", by_topic(topic, seed))
+
+
+def by_topic(topic: str | None = None, seed: int = 0) -> str:
+    """The body of that page alone."""
     asked, answered, number = [], [], 0
     for one in bank.topics():
         if topic not in (None, one.id):
@@ -39,7 +44,7 @@ def questions(topic: str | None = None, seed: int = 0) -> str:
             answered.append(f"<li>{_answered(question, seed)}</li>")
         asked.append("</ol>")
         answered.append("</ol>")
-    return _page("One add, priced: the self-check on paper", "".join([*asked, *answered]))
+    return "".join([*asked, *answered])
 
 
 def numbers() -> str:

@@ -51,6 +51,7 @@ FILES = {
     "misconceptions": "misconceptions.yml",
     "glossary": "glossary.yml",
     "syllabus": "syllabus.yml",
+    "diagnoses": "diagnoses.yml",
 }
 
 

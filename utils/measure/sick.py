@@ -381,7 +381,7 @@ def captured_chain(device: str, size: float = 1.0, seed: int = 0) -> Step:
     """A chain of elementwise ops on large tensors, recorded once and replayed: the same ops over the same bytes."""
     import torch
 
-    x = _rand((_of(device, 1 << 21, 1 << 26, size),), device, seed)
+    x = _rand((_of(device, 1 << 22, 1 << 26, size),), device, seed)
     if device == "cuda":
         return _graph_of(lambda: _chain(x)).replay
     from torch.fx.experimental.proxy_tensor import make_fx
@@ -395,19 +395,20 @@ def captured_chain(device: str, size: float = 1.0, seed: int = 0) -> Step:
 
 
 def blocked_chain(device: str, size: float = 1.0, seed: int = 0) -> Step:
-    """The same chain: compiled into one kernel on a GPU; on a CPU block by block, each small enough for the cache."""
+    """The same chain: compiled into one kernel on a GPU; on a CPU in blocks that stay near the core."""
     import torch
 
-    x = _rand((_of(device, 1 << 21, 1 << 26, size),), device, seed)
+    x = _rand((_of(device, 1 << 22, 1 << 26, size),), device, seed)
     if device == "cuda":
         compiled = torch.compile(_chain)
         return lambda: compiled(x)
     out = torch.empty_like(x)
-    blocks = list(zip(x.split(1 << 14), out.split(1 << 14), strict=True))
+    blocks = list(zip(x.split(1 << 16), out.split(1 << 16), strict=True))
 
     def step():
-        for block, place in blocks:
-            place.copy_(_chain(block))
+        for block, y in blocks:
+            torch.mul(block, 1.5, out=y)
+            y.add_(0.25).relu_().mul_(0.5).sub_(0.125).sigmoid_().addcmul_(y, block)
         return out
 
     return step

@@ -1,7 +1,8 @@
 """Records sick programs: each in a process of its own, timed without the profiler first, then some marked steps under it.
 
-What is kept is small: the events that a diagnosis reads, times from the first step on, shapes where they were recorded. On a CPU one thread,
-so that the trace shows the program and not a team's waits; malloc as it is, since fresh pages are one of the illnesses.
+What is kept is small: the events that a diagnosis reads, times from the first step on, shapes where they were recorded. Of many
+steps the quietest run is kept: a neighbour that takes the core in the middle of an op would look like an illness. On a CPU one
+thread, so that the trace shows the program and not a team's waits; malloc as it is: fresh pages are one of the illnesses.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ Progress = Callable[[float, str], None]
 KEPT = ("cpu_op", "user_annotation", *traces.RUNTIME, *traces.DEVICE)
 ARGS = ("Input Dims", "Input type", "correlation", "stream", "grid", "block", "bytes", "est. achieved occupancy %")
 UTILISATION_S = 2.0
+TRIES = 8  # runs of steps, of which the quietest is kept
 LIMIT_S = 240  # the longest program takes a tenth of it
 
 
@@ -165,7 +167,10 @@ def _utilisation(step: Step, wait: Callable[[], None]) -> float | None:
 
 
 def _profiled(step: Step, device: str, steps: int) -> list[dict]:
-    """The events of some marked steps, after two left out: the profiler's own first event of a kind takes milliseconds."""
+    """The events of the quietest run of so many marked steps.
+
+    Before them are two left out: the profiler's own first event of a kind takes milliseconds.
+    """
     import torch
     from torch.profiler import ProfilerActivity, profile, record_function
 
@@ -174,9 +179,13 @@ def _profiled(step: Step, device: str, steps: int) -> list[dict]:
     with profile(activities=activities, record_shapes=True) as seen:
         for _ in range(2):
             with record_function("left out"):
+                begin = time.monotonic()
                 step()
             wait()
-        for number in range(steps):
+        tries = max(1, min(TRIES, int(1.5 / max(steps * (time.monotonic() - begin), 1e-6))))
+        for number in range(steps * tries):
+            if number % steps == 0:
+                wait()  # so that no run begins with the device's work of the one before
             with record_function(f"ProfilerStep#{number}"):
                 step()
         wait()
@@ -184,19 +193,22 @@ def _profiled(step: Step, device: str, steps: int) -> list[dict]:
         file = Path(folder) / "trace.json"
         seen.export_chrome_trace(str(file))
         found = traces.read(file)
-    kept = reduced(found)
+    kept = reduced(found, steps)
     if device == "cuda" and not any(e["cat"] in traces.DEVICE for e in kept):
         raise MeasurementError("the profiler ran but saw no work of the device: CUPTI could not start here")
     return kept
 
 
-def reduced(events: list[dict]) -> list[dict]:
-    """The events of the marked steps that matter, without anything of the machine: times from the first step on, lanes numbered.
+def reduced(events: list[dict], steps: int) -> list[dict]:
+    """What matters of the shortest run of `steps` marked steps, without anything of the machine: times from its begin on, lanes
+    numbered.
 
-    Of a compilation its own frames stay, and not the thousand ops that it runs on shapes alone.
+    Runs begin at every `steps`-th mark. Of a compilation its own frames stay, not the thousand ops that it runs on shapes alone.
     """
     marks = step_marks(events)
-    begin, end = marks[0][0], marks[-1][1]
+    runs = [marks[at : at + steps] for at in range(0, len(marks) - steps + 1, steps)]
+    quietest = min(runs, key=lambda run: run[-1][1] - run[0][0])
+    begin, end = quietest[0][0], quietest[-1][1]
     whole = [e for e in events if e.get("cat") in KEPT and "_data: " not in e["name"]]
     launched = {
         (e.get("args") or {}).get("correlation") for e in whole if e["cat"] in traces.RUNTIME and begin <= float(e["ts"]) <= end

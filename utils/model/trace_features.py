@@ -68,6 +68,7 @@ LONG_GAP_US = (
 )
 SMALL_BYTES = 1 << 16  # an op on less is over about when it has been issued
 SMALL_US = 50.0
+PREEMPTED_US = 1000.0  # an op on a few bytes that takes longer computes much, or lost its core for a while
 BIG_BYTES = 1 << 20  # more than a core's nearer caches hold
 
 
@@ -75,12 +76,12 @@ BIG_BYTES = 1 << 20  # more than a core's nearer caches hold
 class Features:
     """One step of a program, as its trace shows it: times in ns, shares of the step from 0 to 1, counts a step.
 
-    `in_ops`: some op runs on the host; `outside`: the trace names nothing on the host; `long_gaps`: the part of it in gaps of
-    LONG_GAP_US and more. `busy`: the device does something; on a CPU an op runs that is no compilation and no loader's.
-    `kinds`: what the busy time goes to; `big` the same of ops on BIG_BYTES and more (on a GPU of kernels from 10 µs), as shares of
-    the step. `small`: ops on a few bytes, with the short gaps between them. `wide`: ops in fp64, and products in fp32 on a GPU
-    without TF32, shares of the step. `rows`: of a typical product, how many rows its smaller operand has; `weight_bytes` its larger
-    one's. None: not in the trace.
+    `in_ops`: some op runs on the host; `outside`: the trace names nothing on the host; `long_gaps`: the part of that in gaps
+    of LONG_GAP_US and more. `busy`: the device does something; on a CPU an op runs that is no compilation and no loader's.
+    `kinds`: what the busy time goes to; `big` the same of ops on BIG_BYTES and more (on a GPU of kernels from 10 µs), as shares
+    of the step. `small`: ops on a few bytes, with the short gaps between them. `wide`: ops in fp64, and products in fp32 on a
+    GPU without TF32. `rows`: of a typical product, how many rows its smaller operand has; `weight_bytes` its larger one's.
+    None: not in the trace.
     """
 
     device: str
@@ -357,7 +358,7 @@ def _gaps(spans: list[tuple[float, float]], begin: float, end: float) -> list[tu
 def _small(op: _Op) -> bool:
     """Whether the op is over about when it has been issued: few bytes, or, without shapes, little time."""
     moved = op.bytes()
-    return op.end - op.start <= SMALL_US and (moved is None or moved <= SMALL_BYTES)
+    return op.end - op.start <= SMALL_US if moved is None else moved <= SMALL_BYTES and op.end - op.start <= PREEMPTED_US
 
 
 def _host_time(ops: list[_Op]):

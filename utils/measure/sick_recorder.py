@@ -211,12 +211,12 @@ def reduced(events: list[dict], steps: int) -> list[dict]:
     begin, end = quietest[0][0], quietest[-1][1]
     whole = [e for e in events if e.get("cat") in KEPT and "_data: " not in e["name"]]
     launched = {
-        (e.get("args") or {}).get("correlation") for e in whole if e["cat"] in traces.RUNTIME and begin <= float(e["ts"]) <= end
+        (e.get("args") or {}).get("correlation") for e in whole if e["cat"] in traces.RUNTIME and begin <= float(e["ts"]) < end
     } - {None}
     kept = [
         e
         for e in whole
-        if begin <= float(e["ts"]) <= end or (e["cat"] in traces.DEVICE and (e.get("args") or {}).get("correlation") in launched)
+        if begin <= float(e["ts"]) < end or (e["cat"] in traces.DEVICE and (e.get("args") or {}).get("correlation") in launched)
     ]
     compiles = [(float(e["ts"]), float(e["ts"]) + float(e["dur"])) for e in kept if COMPILED.search(e["name"])]
     lanes: dict[tuple, int] = {}

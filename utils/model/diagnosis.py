@@ -18,6 +18,7 @@ NONE = "none_of_these"
 ENOUGH = 0.3  # of the step: a diagnosis that explains less is none
 BESIDE = 0.2  # of the step: what is worth naming beside it
 IDLE = 0.2  # as in `limits`: a device that stands still for less than that is called busy
+WAITS = 0.1  # of the step that the host waits, from which read-outs set its pace
 FEW_ROWS = 8  # a product of so few rows is bound by its weights on every machine of the course
 WEIGHTS = 1 << 18  # bytes of them, from which reading them is what a product waits for
 MANY_OPS = 20  # in a step: fewer are not "many small ops"
@@ -184,13 +185,14 @@ def _reads_out(f: Features):
     if f.device == "cuda":
         reads = f.read_outs or sum(f.waits.values())
         small = not f.bus_copies or f.bus_bytes / f.bus_copies < 1 << 16
-        if reads and f.wait and f.idle >= IDLE and small:
-            waits = sum(f.waits.values())
-            reason = (
-                f"The host waits {_n(waits)} times a step, for {f.wait:.0%} of it, and the device stands still for {f.idle:.0%}."
+        if reads and f.wait >= WAITS and f.idle >= IDLE and small:
+            # While the host waits the device ends its work: what is lost is the standing still that nothing else explains.
+            lost = max(0.0, f.idle - max(f.long_gaps, f.loader, f.compile, f.capture, f.malloc))
+            yield (
+                lost,
+                f"The host waits {_n(sum(f.waits.values()))} times a step, for {f.wait:.0%} of it, and the device stands still "
+                f"for {f.idle:.0%}.",
             )
-            # While the host waits the device ends its work; what is lost is the standing still after it.
-            yield max(min(f.wait, 1.0), f.idle) if waits >= 1 else f.wait, reason
     elif f.read_outs >= 4:
         around = f.small * min(1.0, f.read_outs / max(1.0, f.ops))
         reason = (

@@ -158,11 +158,16 @@ class _Op:
         self.depth, self.excluded, self.parent = 0, False, None
 
     def bytes(self) -> float | None:
-        """Bytes of its tensor inputs, and of the largest once more for what it writes; None where no shapes were recorded."""
+        """Bytes of its tensor inputs and, again, of what it is taken to write: the largest of them, or a whole list of them.
+
+        In a list (of cat, stack, foreach ops) the trace has shapes and no dtype, so 4 bytes a number. None without shapes.
+        """
         if not isinstance(self.dims, list) or not isinstance(self.types, list):
             return None
-        sizes = [prod(d) * BYTES[t] for d, t in zip(self.dims, self.types, strict=False) if _shape(d) and t in BYTES]
-        return float(sum(sizes) + max(sizes)) if sizes else 0.0
+        read = [prod(d) * BYTES[t] for d, t in zip(self.dims, self.types, strict=False) if _shape(d) and t in BYTES]
+        lists = [d for d in self.dims if isinstance(d, list) and d and all(_shape(one) for one in d)]
+        listed = float(sum(prod(one) * 4 for d in lists for one in d))
+        return float(sum(read)) + listed + max([listed, *read], default=0.0)
 
     def type(self) -> str | None:
         """The C++ name of its first input tensor's numbers."""
@@ -196,10 +201,9 @@ def features(events: Iterable[dict]) -> Features:
     gaps = _gaps(host, begin, end)
     real = [o for o in ops if not o.excluded]
     captured = [_span(e) for e in calls if CAPTURES.search(e["name"])]
-    named, big, wide, by = _device_time(work, calls, real) if work else _host_time(real)
+    named, big, wide, by, products = _device_time(work, calls, real) if work else _host_time(real)
     busy = traces.covered(_span(e) for e in work) if work else traces.covered((o.start, o.end) for o in real)
     computing = [o for o in real if o.name.startswith("aten::") and not NO_WORK.search(o.name)]
-    products = [p for o in real if (p := _product(o))]
     waits = [e for e in calls if traces.WAITS.search(e["name"])]
     bus = [e for e in work if e.get("cat") == "gpu_memcpy" and BUS.search(e["name"])]
     mallocs = [e for e in calls if MALLOCS.search(e["name"])]
@@ -225,9 +229,9 @@ def features(events: Iterable[dict]) -> Features:
         small=min(1.0, small / span),
         wide=min(1.0, wide / span),
         dtype=_dtype(real),
-        rows=statistics.median(p[0] for p in products) if products else None,
-        weight_bytes=statistics.median(p[1] for p in products) if products else None,
-        product_flops=sum(p[2] for p in products) / steps,
+        rows=_typical(products, 0),
+        weight_bytes=_typical(products, 1),
+        product_flops=sum(p[2] for o in real if (p := _product(o))) / steps,
         busy=min(1.0, busy / span),
         kernels=len(kernels) / steps,
         kernel_ns=statistics.fmean(float(e["dur"]) for e in kernels) * 1e3 if kernels else 0.0,
@@ -362,8 +366,8 @@ def _small(op: _Op) -> bool:
 
 
 def _host_time(ops: list[_Op]):
-    """(µs by kind, µs by kind of big ops, µs of wide ops, op → (n, µs)) by the ops' own time: a CPU's work."""
-    named, big, by, wide = Counter(), Counter(), {}, 0.0
+    """By the ops' own time, a CPU's work: µs by kind, the same of big ops, µs of wide ops, op → (n, µs), products with µs."""
+    named, big, by, wide, products = Counter(), Counter(), {}, 0.0, []
     for op in ops:
         kind = kind_of(op.name)
         named[kind] += op.own
@@ -374,7 +378,8 @@ def _host_time(ops: list[_Op]):
             wide += op.own
         n, us = by.get(op.name, (0, 0.0))
         by[op.name] = n + 1, us + op.own
-    return named, big, wide, by
+        products += [(*found, op.own)] if (found := _product(op)) else []
+    return named, big, wide, by, products
 
 
 def _bytes_within(op: _Op) -> float | None:
@@ -394,7 +399,7 @@ def _device_time(work: list[dict], calls: list[dict], ops: list[_Op]):
     """The same by the device's work: each kernel joined by its number to the call, and to the innermost op around that call."""
     by_number = {n: e for e in calls if (n := _number(e)) is not None}
     around = _innermost([e for e in by_number.values()], ops)
-    named, big, by, wide = Counter(), Counter(), {}, 0.0
+    named, big, by, wide, products = Counter(), Counter(), {}, 0.0, []
     for e in work:
         call = by_number.get(_number(e))
         op = around.get(id(call)) if call is not None else None
@@ -407,7 +412,18 @@ def _device_time(work: list[dict], calls: list[dict], ops: list[_Op]):
             wide += us
         n, spent = by.get(e["name"], (0, 0.0))
         by[e["name"]] = n + 1, spent + us
-    return named, big, wide, by
+        products += [(*found, us)] if op and (found := _product(op)) else []
+    return named, big, wide, by, products
+
+
+def _typical(products: list[tuple], which: int) -> float | None:
+    """The value that half of the products' time lies at or below; None without a product whose shapes are known."""
+    whole, reached = sum(p[-1] for p in products), 0.0
+    for p in sorted(products, key=lambda p: p[which]):
+        reached += p[-1]
+        if reached >= whole / 2:
+            return p[which]
+    return None
 
 
 def _wide_kernel(event: dict, op: _Op | None, kind: str) -> bool:

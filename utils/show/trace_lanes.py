@@ -24,7 +24,7 @@ WIDTH, LEFT, RIGHT, TOP, LANE, GAP = 760, 92, 12, 46, 36, 14
 NARROW = 0.7  # px: what lies closer together, and is of one kind, is drawn as one span
 LETTER = 5.6  # px
 KINDS = {  # what a span is: (words, colour, hatch)
-    "product": ("product", theme.VERMILION, ""),
+    "product": ("product", theme.VERMILION, "waves"),
     "elementwise": ("elementwise or reduction", theme.BLUE, ""),
     "copy": ("copy", theme.ORANGE, "rising"),
     "fill": ("fill", theme.YELLOW, "falling"),
@@ -394,5 +394,6 @@ _HATCHES = {
     "upright": "M3 0L3 6",
     "flat": "M0 3L6 3",
     "cross": "M0 3L6 3M3 0L3 6",
+    "waves": "M0 4L3 1L6 4",
 }
 _PATTERNS = f"<defs>{''.join(_hatch(name, path) for name, path in _HATCHES.items())}{_DOTS}</defs>"

@@ -116,8 +116,9 @@ class Made:
         self.now += 1.5
 
     def memory(self, us: float, call: str = "cudaMalloc") -> None:
-        self.add("cuda_runtime", call, self.now, self.about(us))
-        self.now += self.about(us) + 1.0
+        took = self.about(us)
+        self.add("cuda_runtime", call, self.now, took)
+        self.now += took + 1.0
 
     def compile(self, us: float) -> None:
         """A compilation, with the thousand ops that it runs on shapes alone inside."""

@@ -257,6 +257,18 @@ def test_kernels_of_a_step_that_end_after_its_mark_are_its_own():
     assert f.step_ns > 4e6 * 0.9 and f.busy > 0.9 and f.kernels == 4
 
 
+def test_the_wait_that_closes_a_recording_is_not_the_programs():
+    def with_end(wait):
+        t = Made("cuda", 1)
+        with t.step():
+            chain(t, 4, 1000.0)
+        if wait:
+            t.wait("cudaDeviceSynchronize")
+        return features(t.events())
+
+    assert with_end(True).to_dict() == with_end(False).to_dict() and with_end(True).wait == 0
+
+
 @pytest.mark.parametrize(
     ("name", "kind"),
     [

@@ -185,8 +185,10 @@ def features(events: Iterable[dict]) -> Features:
     events = [e for e in events if isinstance(e.get("name"), str) and e.get("cat") != "Trace"]
     if not events:
         raise ValueError("a trace without an event")
-    begin, end, steps, marked = _window(events)
-    events = [e for e in events if begin <= float(e["ts"]) < end or (float(e["ts"]) == begin == end)]
+    begin, host_end, end, steps, marked = _window(events)
+    # What the host does after the last step is not the program's, such as the wait that closes the recording.
+    until = {cat: end for cat in traces.DEVICE}
+    events = [e for e in events if begin <= float(e["ts"]) < until.get(e.get("cat"), host_end) or begin == end]
     span = max(end - begin, 1e-9)
     ops = _ops(events)
     loader = [_span(e) for e in events if e.get("cat") in ("user_annotation", "cpu_op") and LOADER.search(e["name"])]
@@ -198,7 +200,7 @@ def features(events: Iterable[dict]) -> Features:
     device = "cuda" if work else "cpu"
     traced = [(o.start, o.end) for o in ops if TRACES.search(o.name) and not o.excluded]
     host = [(o.start, o.end) for o in ops] + loader + compiles + [_span(e) for e in calls]
-    gaps = _gaps(host, begin, end)
+    gaps = _gaps(host, begin, host_end)
     real = [o for o in ops if not o.excluded]
     captured = [_span(e) for e in calls if CAPTURES.search(e["name"])]
     named, big, wide, by, products = _device_time(work, calls, real) if work else _host_time(real)
@@ -297,16 +299,17 @@ def _span(event: dict) -> tuple[float, float]:
     return float(event["ts"]), float(event["ts"]) + float(event["dur"])
 
 
-def _window(events: Sequence[dict]) -> tuple[float, float, int, bool]:
-    """(begin, end) of the marked steps together, with the work of the device that they left behind; how many; whether marked."""
+def _window(events: Sequence[dict]) -> tuple[float, float, float, int, bool]:
+    """(begin, end on the host, end of the work that the device was left with) of the marked steps; how many; whether marked."""
     marks = step_marks(events)
     if not marks:
         spans = [_span(e) for e in events]
-        return min(s for s, _ in spans), max(e for _, e in spans), 1, False
+        last = max(e for _, e in spans)
+        return min(s for s, _ in spans), last, last, 1, False
     begin, end = marks[0][0], max(stop for _, stop in marks)
     launched = {_number(e) for e in events if e.get("cat") in traces.RUNTIME and begin <= float(e["ts"]) <= end} - {None}
     late = [_span(e)[1] for e in events if e.get("cat") in traces.DEVICE and _number(e) in launched]
-    return begin, max([end, *late]), len(marks), True
+    return begin, end, max([end, *late]), len(marks), True
 
 
 def _number(event: dict):

@@ -5,7 +5,19 @@ from __future__ import annotations
 import json
 import shutil
 
-COMMANDS = ("preflight", "price", "trace", "record", "verify", "figures", "results", "selfcheck", "ledger", "add-machine")
+COMMANDS = (
+    "preflight",
+    "price",
+    "trace",
+    "record",
+    "verify",
+    "figures",
+    "results",
+    "selfcheck",
+    "ledger",
+    "diagnose",
+    "add-machine",
+)
 
 
 class Refused(Exception):

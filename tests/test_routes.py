@@ -80,7 +80,8 @@ def test_a_question_is_asked_by_its_id_as_the_readme_says():
 def test_the_five_days_meet_every_lesson_and_the_shorter_routes_are_parts_of_the_course():
     there = {path.relative_to(REPO).as_posix() for path in (REPO / "notebooks").glob("*.ipynb")}
     linked = {file for files, *_ in route("5 days") for file in files}
-    assert there <= linked and all((REPO / file).is_file() for name in ROUTES for files, *_ in route(name) for file in files)
+    assert there <= linked, f"in no day: {sorted(there - linked)}"
+    assert all((REPO / file).is_file() for name in ROUTES for files, *_ in route(name) for file in files)
 
 
 def test_the_receipt_comes_first_and_licences_and_citation_are_named():

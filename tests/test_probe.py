@@ -370,6 +370,25 @@ def test_a_header_that_moved_costs_its_own_stage_and_names_it(copied, compiled):
     assert compiled == ["kernel"] and status.cached and status.why == "did not compile: kernel"
 
 
+@pytest.mark.parametrize(
+    ("compiler", "remembered"),
+    [
+        ("echo 'kernel.cpp:1: error: no such header' >&2; exit 1", True),
+        ("kill -9 $$", False),
+        ("echo 'c++: fatal error: Killed signal terminated program cc1plus' >&2; exit 1", False),
+    ],
+    ids=["says no", "was killed", "its child was killed"],
+)
+def test_a_compiler_that_was_stopped_is_asked_again(monkeypatch, tmp_path, compiler, remembered):
+    """An interrupted cell took a stage away for good, and its lesson's check was red from then on."""
+    monkeypatch.setattr(probe, "_folder", lambda: tmp_path)
+    monkeypatch.setattr(probe, "_object", lambda unit: tmp_path / "unit.o")
+    monkeypatch.setattr(probe, "_failure", lambda unit: tmp_path / "unit.failed")
+    monkeypatch.setattr(probe, "_command", lambda unit: ["sh", "-c", compiler])
+    probe._compile(Unit("kernel"))
+    assert [path.name for path in tmp_path.iterdir()] == (["unit.failed"] if remembered else [])
+
+
 def test_a_syntax_error_in_the_driver_leaves_python_and_says_so_in_each_row(copied, compiled):
     source = copied[0] / "driver.cpp"
     source.write_text(source.read_text() + "\nint broken( {\n")

@@ -80,7 +80,8 @@ def test_a_question_is_asked_by_its_id_as_the_readme_says():
 def test_the_five_days_meet_every_lesson_and_the_shorter_routes_are_parts_of_the_course():
     there = {path.relative_to(REPO).as_posix() for path in (REPO / "notebooks").glob("*.ipynb")}
     linked = {file for files, *_ in route("5 days") for file in files}
-    assert there <= linked and all((REPO / file).is_file() for name in ROUTES for files, *_ in route(name) for file in files)
+    assert there <= linked, f"in no day: {sorted(there - linked)}"
+    assert all((REPO / file).is_file() for name in ROUTES for files, *_ in route(name) for file in files)
 
 
 def test_the_receipt_comes_first_and_licences_and_citation_are_named():
@@ -126,8 +127,11 @@ def test_make_lab_listens_on_its_own_machine_only_wants_its_token_and_says_which
         with lab.serve(command=[sys.executable, "-m", "tools.lab", str(port), "--no-browser"]) as server:
             got = int(server.url.rsplit(":", 1)[1])
             assert got != port, "the port was taken"
-            ears = {c.laddr.ip for c in psutil.net_connections("tcp") if c.status == psutil.CONN_LISTEN and c.laddr.port == got}
-            assert ears and ears <= {"127.0.0.1", "::1"}
+            if sys.platform == "linux":  # elsewhere only root may see who listens
+                ears = {
+                    c.laddr.ip for c in psutil.net_connections("tcp") if c.status == psutil.CONN_LISTEN and c.laddr.port == got
+                }
+                assert ears and ears <= {"127.0.0.1", "::1"}
             with pytest.raises(HTTPError) as refused:
                 urlopen(f"{server.url}/api/contents", timeout=10)
             assert refused.value.code == 403

@@ -194,7 +194,11 @@ def _link_once(there: list[Unit], fresh: bool = False) -> Path:
 
 
 def _compile(unit: Unit) -> None:
-    """Compile one unit into its place in the cache, or leave the compiler's message there."""
+    """Compile one unit into its place in the cache, or leave the compiler's message there.
+
+    A compiler that was stopped from outside (an interrupted cell, a kernel that ended, no memory) says nothing about the source:
+    nothing is left, and the next call tries again.
+    """
     with tempfile.TemporaryDirectory(dir=_folder()) as scratch:
         out = Path(scratch) / "unit.o"
         try:
@@ -205,6 +209,8 @@ def _compile(unit: Unit) -> None:
                 timeout=COMPILE_S,
             )
             failed, message = run.returncode != 0, run.stderr or run.stdout
+            if run.returncode < 0 or "signal terminated program" in message:
+                return
         except (OSError, subprocess.TimeoutExpired) as error:
             failed, message = True, f"error: {error}"
         if failed:

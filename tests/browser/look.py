@@ -101,6 +101,7 @@ def reader(browser) -> Iterator:
     """A page of a browser that is offline."""
     context = browser.new_context(viewport=DESK, offline=True)
     try:
+        context.set_default_timeout(120_000)  # a loaded machine
         yield context.new_page()
     finally:
         context.close()

@@ -34,7 +34,7 @@ def everything() -> Iterator[Page]:
         for at, one in enumerate(row):
             yield _notebook(one, row[at - 1] if at else None, row[at + 1] if at + 1 < len(row) else None)
     yield _glossary()
-    yield _plain(layout.NUMBERS, "Numbers to know", numbers_to_know.table()._repr_html_())
+    yield _plain(layout.NUMBERS, "Numbers to know", numbers_to_know.table(yours=False)._repr_html_())
     yield _plain(layout.SELF_CHECK, "The self-check on paper", f"<p>{PAPER}</p>{print_out.by_topic()}")
     yield _plain(layout.MACHINES, "Recorded machines", machines.gallery())
 

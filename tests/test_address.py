@@ -20,7 +20,7 @@ from utils.address import Address, Invalid
 
 SETTING = address.read()
 LAB = "lab01_stopwatch"
-ELSEWHERE = Address("someone/one-add", "term-2027.1")
+ELSEWHERE = Address("test-owner/some.name", "no-such-term-0.1")  # nobody's, so that it is never the setting
 NOTEBOOKS = tool.notebooks()
 LABS = sorted((REPO / "labs").glob("*/*.ipynb"))
 
@@ -95,12 +95,12 @@ def test_badges_are_no_prose_and_break_no_rule():
     assert not re.search(r".{131}", first_cell(ELSEWHERE)) and compile(first_cell(long), "setup", "exec")
 
 
-@pytest.mark.parametrize(
-    "said", ["someone/one-add", "https://github.com/someone/one-add", "https://github.com/someone/one-add.git/"]
-)
+@pytest.mark.parametrize("said", ["{}", "https://github.com/{}", "https://github.com/{}.git", "https://github.com/{}/", " {}"])
 def test_an_address_may_be_said_in_each_usual_way(said):
-    assert address.parsed(said.removesuffix("/"), "term-2027.1") == ELSEWHERE
-    assert ELSEWHERE.source == "https://github.com/someone/one-add#term-2027.1"
+    assert address.parsed(said.format(ELSEWHERE.repo), ELSEWHERE.ref) == ELSEWHERE
+    assert ELSEWHERE.source == "https://github.com/test-owner/some.name#no-such-term-0.1"
+    assert ELSEWHERE.page("a/b.md") == "https://github.com/test-owner/some.name/blob/no-such-term-0.1/a/b.md"
+    assert Address().source == Address().git == Address().page("a/b.md") == ""
 
 
 @pytest.mark.parametrize(

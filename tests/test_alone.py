@@ -4,69 +4,57 @@ from __future__ import annotations
 
 import os
 import subprocess
-from pathlib import Path
 
 import pytest
 from nbformat import NotebookNode
 
 from tests.conftest import REPO, require
-from tools import canonical, colab_stack, gates
-from tools.execute import execute
-from tools.notebooks import with_standard_cells
-from utils.address import Address
+from tools import alone, colab_stack
 from utils.labs import cells
 
-WHERE = Address("someone/one-add", "term-2027-1")
 LESSON = REPO / "notebooks/14_self_check.ipynb"
 LAB = "lab01_stopwatch"
 
 
 @pytest.fixture(scope="module")
 def sources(tmp_path_factory):
-    """The course as it stands, published at WHERE (git is told to look for that address on this machine), and as an archive that
-    was uploaded: {kind: what a kernel's environment gets}."""
+    """The course as it stands, at the address that its badges would name, and as an archive that was uploaded: {kind: what a
+    kernel's environment gets}."""
     require("git")
     scratch = tmp_path_factory.mktemp("sources")
-    bare = gates.published(scratch)
-    subprocess.run(["git", "tag", WHERE.ref], cwd=bare, check=True)
-    archive = scratch / f"{WHERE.ref}.zip"
-    subprocess.run(["git", "archive", "--prefix=one-add-term/", f"--output={archive}", WHERE.ref], cwd=bare, check=True)
-    instead = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": f"url.{bare}.insteadOf", "GIT_CONFIG_VALUE_0": WHERE.git}
-    return {"its address": instead, "an archive": {"ONE_ADD_REPO": str(archive)}}
+    bare, archive = alone.published(scratch), scratch / "course.zip"
+    subprocess.run(["git", "archive", "--prefix=one-add-term/", f"--output={archive}", "HEAD"], cwd=bare, check=True)
+    return {"its address": alone.redirected(bare), "an archive": {"ONE_ADD_REPO": str(archive)}}
 
 
-def session(path: Path, folder: Path, source: dict, *, twice: bool = False, untouched: bool = False):
-    """The notebook at `path` run in `folder`, alone; `twice` runs its first cell again, `untouched` lets a lab's tests fail."""
-    nb = with_standard_cells(canonical.loads(path.read_text(encoding="utf-8")), path, WHERE)
-    graded = {cell.id for cell in cells.known(nb) if cell.test}
-    for cell in nb.cells:
-        if untouched and cell.id in graded:
-            cell.metadata.tags.append("raises-exception")  # the session goes on, as a reader's does
-    if twice:
-        setup = next(cell for cell in nb.cells if cell.id == "setup")
-        nb.cells.insert(nb.cells.index(setup) + 1, NotebookNode(setup | {"id": "setup-again", "outputs": []}))
-    folder.mkdir()
-    (folder / path.name).write_text(canonical.dumps(nb), encoding="utf-8")
-    scratch = folder.parent / f"{folder.name}-scratch"
-    scratch.mkdir()
-    env = gates._clean_environment(scratch) | source | {"ONE_ADD_HOME": str(scratch), "ONE_ADD_NO_COMPILER": "1"}
-    return execute(nb, folder, python=str(colab_stack.ensure()), env=env)
+def session(nb: NotebookNode, name: str, scratch, source: dict[str, str]) -> NotebookNode:
+    return alone.session(nb, name, scratch, {**source, "ONE_ADD_NO_COMPILER": "1"}, str(colab_stack.ensure()))
 
 
 def said(cell) -> str:
     return "".join(o.get("text", "") + str(o.get("data", {}).get("text/plain", "")) for o in cell.outputs)
 
 
-@pytest.mark.parametrize("kind", ["its address", "an archive"])
-def test_a_lesson_runs_alone(sources, tmp_path, kind):
-    nb = session(LESSON, tmp_path / "content", sources[kind], twice=True)
+@pytest.mark.parametrize(
+    ("kind", "folder"), [("its address", f"one-add-priced-{alone.WHERE.ref}"), ("an archive", "one-add-priced")]
+)
+def test_a_lesson_runs_alone_and_its_first_cell_twice(sources, tmp_path, kind, folder):
+    nb = alone.notebook(LESSON)
+    setup = next(cell for cell in nb.cells if cell.id == "setup")
+    nb.cells.insert(nb.cells.index(setup) + 1, NotebookNode(setup | {"id": "setup-again", "outputs": []}))
+    session(nb, LESSON.name, tmp_path, sources[kind])
     assert not [o for cell in nb.cells if cell.cell_type == "code" for o in cell.outputs if o.output_type == "error"]
-    fetched = [path.name for path in (tmp_path / "content").iterdir() if path.is_dir()]
-    assert fetched == {"its address": [f"one-add-priced-{WHERE.ref}"], "an archive": ["one-add-priced"]}[kind]
+    assert [path.name for path in (tmp_path / "content").iterdir() if path.is_dir()] == [folder]
 
 
 def test_a_lab_is_begun_alone_and_its_last_cell_knows_its_file_and_counts(sources, tmp_path):
-    nb = session(REPO / f"labs/{LAB}/{LAB}.ipynb", tmp_path / "content", sources["its address"], untouched=True)
+    """The student edition, untouched, its tests failing as they do for a reader."""
+    nb = alone.notebook(REPO / f"labs/{LAB}/{LAB}.ipynb")
+    graded = {cell.id for cell in cells.known(nb) if cell.test}
+    for cell in nb.cells:
+        if cell.id in graded:
+            cell.metadata.tags.append("raises-exception")  # the session goes on
+    session(nb, f"{LAB}.ipynb", tmp_path, sources["its address"])
     errors = {o.ename for cell in nb.cells if cell.cell_type == "code" for o in cell.outputs if o.output_type == "error"}
     assert errors == {"NotImplementedError"}
     told = said(nb.cells[-1])
@@ -75,5 +63,18 @@ def test_a_lab_is_begun_alone_and_its_last_cell_knows_its_file_and_counts(source
 
 
 def test_a_lab_is_solved_alone(sources, tmp_path):
-    nb = session(REPO / f"solutions/{LAB}/{LAB}.ipynb", tmp_path / "content", sources["an archive"])
+    nb = session(alone.notebook(REPO / f"solutions/{LAB}/{LAB}.ipynb"), f"{LAB}.ipynb", tmp_path, sources["an archive"])
     assert f"{LAB}: 27 of 27 points by the visible tests" in said(nb.cells[-1])
+
+
+def test_the_tool_says_which_notebook_failed(tmp_path, monkeypatch, capsys):
+    def fails(nb, name, scratch, env):
+        if name == "b.ipynb":
+            raise TimeoutError("too slow")
+
+    monkeypatch.setattr(alone, "published", lambda scratch: scratch)
+    monkeypatch.setattr(alone, "session", fails)
+    monkeypatch.setattr(alone, "notebook", lambda path: None)
+    assert alone.main(["a.ipynb", "b.ipynb"]) == 1
+    out = capsys.readouterr().out
+    assert "a.ipynb: 0 s, ran" in out and "b.ipynb: 0 s, FAILED\ntoo slow" in out and "2 notebooks alone, 1 failed" in out

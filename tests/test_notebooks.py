@@ -17,7 +17,8 @@ import pytest
 from tests.conftest import REPO, require
 from tests.notebook_factory import cell, code, lesson, printed
 from tools import canonical, notebooks
-from tools.first_cell import FIRST_CELL
+from tools.first_cell import FIRST_CELL, first_cell
+from utils.address import Address
 
 LESSONS = sorted((REPO / "notebooks").glob("*.ipynb"))
 
@@ -202,12 +203,12 @@ def published(tmp_path_factory):
     server.shutdown()
 
 
-def _first_cell(folder, address: str | None, then: str = "", **more):
+def _first_cell(folder, address: str | None, then: str = "", first: str = FIRST_CELL, **more):
     env = {k: v for k, v in os.environ.items() if k not in ("ONE_ADD_REPO", "PYTHONPATH")}
     if address is not None:
         env["ONE_ADD_REPO"] = address
     env |= more
-    source = FIRST_CELL + "\n" + FIRST_CELL + "\nimport utils.paths\nprint(utils.paths.REPO)" + then
+    source = first + "\n" + first + "\nimport utils.paths\nprint(utils.paths.REPO)" + then
     return subprocess.run([sys.executable, "-c", source], cwd=folder, env=env, capture_output=True, text=True, timeout=60)
 
 
@@ -226,7 +227,7 @@ def test_the_first_cell_finds_the_repository_around_it(tmp_path):
 
 
 def test_the_first_cell_says_what_to_do_without_an_address(tmp_path):
-    ran = _first_cell(tmp_path, None)
+    ran = _first_cell(tmp_path, None, first=first_cell(Address()))
     assert ran.returncode == 1
     assert "set ONE_ADD_REPO" in ran.stderr.splitlines()[-1]
 

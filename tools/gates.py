@@ -213,7 +213,9 @@ def copy_tree(folder: Path) -> Path:
 
 def published(scratch: Path) -> Path:
     """The course as a git repository that can be cloned: this working tree, committed as it is. Stands in for its address."""
-    tree, bare = copy_tree(scratch / "tree"), scratch / "published.git"
+    tree, bare = scratch / "tree", scratch / "published.git"
+    if not tree.exists():
+        copy_tree(tree)
     git = ["git", "-c", "user.name=gate", "-c", "user.email=gate@example.org", "-c", "init.defaultBranch=main"]
     for command in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "as it is"]):
         subprocess.run([*git, *command], cwd=tree, check=True, capture_output=True)

@@ -126,6 +126,15 @@ def test_a_folder_that_holds_something_else_is_left_alone(tmp_path):
     assert (tmp_path / "mine.txt").read_text(encoding="utf-8") == "mine"
 
 
+def test_what_renders_it_is_pinned_and_is_what_runs():
+    import tomllib
+
+    import nbconvert
+
+    extras = tomllib.loads((REPO / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    assert extras["site"] == [f"nbconvert=={nbconvert.__version__}"]
+
+
 def test_links_are_led_to_pages_terms_and_plain_words():
     link = layout.link
     assert link("../utils/data/glossary.yml", "notebooks/04_launch.ipynb", "lessons/04_launch.html", "Queue") == (

@@ -220,14 +220,14 @@ def test_a_bad_page_is_seen_to_be_bad(tmp_path):
     """Each of the looks above, on a page with its fault."""
     (tmp_path / "bad.html").write_text(
         "<!doctype html><html lang=en><title>x</title><h1>x</h1><h3>skipped</h3><p style='color:#999;background:#fff'>pale</p>"
-        "<details><summary>fold</summary><p style='color:#222;background:#111'>in a fold</p></details>"
+        "<div style='opacity:.3'><p>faint</p></div><details><summary>fold</summary><p style='color:#222;background:#111'>in a fold</p></details>"
         "<div class=output><img src='data:,' ></div><i id=a></i><i id=a></i><div style='width:900px'>wide</div>"
         "<script src='https://example.invalid/x.js'></script><script>nothing.there()</script>",
         encoding="utf-8",
     )
     with lab.browse(require("browser")) as browser, look.reader(browser) as page:
         found = look.look(page, (tmp_path / "bad.html").as_uri())
-    assert [line.split(": ")[1] for line in found.contrast["light"]] == ["P pale", "P in a fold"]
+    assert [line.split(": ")[1] for line in found.contrast["light"]] == ["P pale", "P faint", "P in a fold"]
     assert found.structure["mute"] == 1 and found.structure["alone"] == [""] and found.structure["twice"] == ["a"]
     assert found.headings == ["h1 → h3"] and found.wide > 400
     assert found.outside == ["https://example.invalid/x.js"] and any("nothing" in line for line in found.console)

@@ -220,7 +220,8 @@ def test_a_bad_page_is_seen_to_be_bad(tmp_path):
     """Each of the looks above, on a page with its fault."""
     (tmp_path / "bad.html").write_text(
         "<!doctype html><html lang=en><title>x</title><h1>x</h1><h3>skipped</h3><p style='color:#999;background:#fff'>pale</p>"
-        "<div style='opacity:.3'><p>faint</p></div><details><summary>fold</summary><p style='color:#222;background:#111'>in a fold</p></details>"
+        "<div style='opacity:.3'><p>faint</p></div>"
+        "<details><summary>fold</summary><p style='color:#222;background:#111'>in a fold</p></details>"
         "<div class=output><img src='data:,' ></div><i id=a></i><i id=a></i><div style='width:900px'>wide</div>"
         "<script src='https://example.invalid/x.js'></script><script>nothing.there()</script>",
         encoding="utf-8",

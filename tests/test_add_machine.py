@@ -184,3 +184,33 @@ def test_no_cuda_is_refused_in_one_line(capsys):
         pytest.skip("there is a GPU here")
     with pytest.raises(Refused):
         add_machine.machine("cuda")
+
+
+# ------------------------------------------------------------------------------------------------ what a new machine changes
+
+
+def test_a_machine_that_is_added_changes_nothing_that_the_course_says(tmp_path):
+    """The newest GPU is not the one that figures, ledger and lessons speak of."""
+
+    def recorded(where: dict, date: str) -> str:
+        receipt = replace(make_receipt("cuda"), where={**make_receipt("cuda").where, **where}).to_dict()
+        data = {
+            "date": date,
+            "where": receipt["where"],
+            "receipts": {"cuda": receipt},
+            "extras": {},
+            "command": "python -m utils record",
+        }
+        one = studies.Study("launch", "cuda", date, receipt["where"], {"floor": make_race(device="cuda")}, command="x")
+        studies.write(one, tmp_path / "studies/launch" / f"{one.stem}.json")
+        return recordings.write(data, folder=tmp_path).stem
+
+    both = [
+        recorded({"gpu": "NVIDIA H200"}, "2026-11-30T00:00:00+00:00"),
+        recorded({"gpu": "Tesla T4"}, "2027-01-01T00:00:00+00:00"),
+    ]
+    assert both == ["h200-torch2.11", "t4-torch2.11"]
+    assert recordings.best("cuda", tmp_path).stem == both[0]
+    assert studies.best("launch", "cuda", tmp_path / "studies").stem == both[0]
+    (tmp_path / "h200-torch2.11.json").unlink()
+    assert recordings.best("cuda", tmp_path).stem == both[1], "any is better than none"

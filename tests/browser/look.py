@@ -16,7 +16,7 @@ PHONE, DESK = {"width": 390, "height": 800}, {"width": 1280, "height": 900}
 # text node's own computed style counts; backgrounds are composed from the root outwards. Folds are opened first.
 CONTRAST = """() => {
     for (const fold of document.querySelectorAll('details')) fold.open = true;
-    const known = new Map();
+    const known = new Map(), shown = new Map();
     const parse = (text) => {
         const n = text.match(/[\\d.]+/g).map(Number);
         return {rgb: n.slice(0, 3), alpha: n.length > 3 ? n[3] : 1};
@@ -30,6 +30,11 @@ CONTRAST = """() => {
         }
         return known.get(element);
     };
+    const opacity = (element) => {
+        if (!element) return 1;
+        if (!shown.has(element)) shown.set(element, Number(getComputedStyle(element).opacity) * opacity(element.parentElement));
+        return shown.get(element);
+    };
     const light = (rgb) => {
         const [r, g, b] = rgb.map((v) => { v /= 255; return v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; });
         return 0.2126 * r + 0.7152 * g + 0.0722 * b;
@@ -41,9 +46,7 @@ CONTRAST = """() => {
         if (!node.nodeValue.trim() || seen.has(element) || ['SCRIPT', 'STYLE', 'TITLE'].includes(element.tagName)) continue;
         seen.add(element);
         const style = getComputedStyle(element), back = ground(element), ink = parse(style.color);
-        let opacity = ink.alpha;
-        for (let up = element; up; up = up.parentElement) opacity *= Number(getComputedStyle(up).opacity);
-        const [a, b] = [light(over(ink.rgb, opacity, back)), light(back)].sort((x, y) => y - x);
+        const [a, b] = [light(over(ink.rgb, ink.alpha * opacity(element), back)), light(back)].sort((x, y) => y - x);
         const size = parseFloat(style.fontSize), large = size >= 24 || (size >= 18.66 && Number(style.fontWeight) >= 700);
         const ratio = (a + 0.05) / (b + 0.05);
         const words = `${element.tagName} ${node.nodeValue.trim().slice(0, 40)}`;
@@ -101,6 +104,7 @@ def reader(browser) -> Iterator:
     """A page of a browser that is offline."""
     context = browser.new_context(viewport=DESK, offline=True)
     try:
+        context.set_default_timeout(120_000)  # a loaded machine
         yield context.new_page()
     finally:
         context.close()

@@ -26,6 +26,7 @@ FILES = {
     "CONTRIBUTING.md": "contributing.html",
     "INSTRUCTOR.md": "teaching.html",
     "LICENSE": "licence.html",
+    "CITATION.cff": "citation.html",
 }
 
 

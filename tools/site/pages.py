@@ -17,6 +17,7 @@ from utils.show import numbers_to_know, print_out, widgets
 
 # Pages that are Markdown in the repository; "receipt" is the table twin of the first figure.
 MARKDOWN = ("README.md", "figures/ledger.md", "figures/receipt.md", "CONTRIBUTING.md", "INSTRUCTOR.md")
+PLAIN = {"LICENSE": "Licence", "CITATION.cff": "How to cite the course"}
 NOTHING_RUNS = (
     "Nothing runs on this page. Answer each question in your head before you open its fold; to measure on your own machine, "
     "open the notebook."
@@ -27,14 +28,15 @@ def everything() -> Iterator[Page]:
     """Every page, one after the other."""
     for source in MARKDOWN:
         yield _markdown(source)
-    yield _licence()
+    for source, title in PLAIN.items():
+        yield _as_written(source, title)
     lessons = [one for one in layout.notebooks() if one.lesson]
     labs = [one for one in layout.notebooks() if not one.lesson]
     for row in (lessons, labs):
         for at, one in enumerate(row):
             yield _notebook(one, row[at - 1] if at else None, row[at + 1] if at + 1 < len(row) else None)
     yield _glossary()
-    yield _plain(layout.NUMBERS, "Numbers to know", numbers_to_know.table()._repr_html_())
+    yield _plain(layout.NUMBERS, "Numbers to know", numbers_to_know.table(yours=False)._repr_html_())
     yield _plain(layout.SELF_CHECK, "The self-check on paper", f"<p>{PAPER}</p>{print_out.by_topic()}")
     yield _plain(layout.MACHINES, "Recorded machines", machines.gallery())
 
@@ -56,9 +58,10 @@ def _markdown(source: str) -> Page:
     return Page(page, heading.get_text(" ", strip=True), str(soup), contents(soup))
 
 
-def _licence() -> Page:
-    text = (REPO / "LICENSE").read_text(encoding="utf-8")
-    return _plain(layout.FILES["LICENSE"], "Licence", f'<pre class="words">{escape(text)}</pre>')
+def _as_written(source: str, title: str) -> Page:
+    """A plain text of the repository, line by line."""
+    text = (REPO / source).read_text(encoding="utf-8")
+    return _plain(layout.FILES[source], title, f'<pre class="words">{escape(text)}</pre>')
 
 
 def _plain(page: str, title: str, body: str) -> Page:

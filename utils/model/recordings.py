@@ -24,6 +24,8 @@ from utils.model.readings import Receipt
 FORMAT = "one-add-priced/recording"
 VERSION = 1
 KEYS = ("cpu", "cpu_grad", "cuda", "cuda_grad")
+# The machines that the course speaks of. One that a reader adds is in the gallery, and changes nothing that a lesson says.
+REFERENCE = {"cuda": "h200-", "cpu": "cpu-2core-"}
 SAME = ("cpu", "gpu", "torch", "python")  # a receipt and its recording must agree on these
 
 
@@ -107,8 +109,9 @@ def _load(path: Path, mtime_ns: int, size: int) -> Recording:
 def best(device: str = "cuda", folder: Path | None = None) -> Recording | None:
     """The newest usable recording that has a receipt of this device ("cuda" or "cpu"), or None: then say "not measured".
 
-    For "cpu" one without a GPU is preferred: the CPU of a GPU server is not what a reader without a GPU sits at. A recording
-    that cannot be used is passed over with a warning that says why.
+    One of the course's own machines (REFERENCE) goes before all others. For "cpu" one without a GPU is preferred: the CPU of a
+    GPU server is not what a reader without a GPU sits at. A recording that cannot be used is passed over with a warning that
+    says why.
     """
     found = []
     for stem in available(folder):
@@ -119,7 +122,12 @@ def best(device: str = "cuda", folder: Path | None = None) -> Recording | None:
             continue
         if recording.receipt(device) or recording.receipt(device, grad=True):
             found.append(recording)
-    return max(found, key=lambda r: (r.device == device, r.date), default=None)
+    return max(found, key=lambda r: (r.device == device, is_reference(r.stem, device), r.date), default=None)
+
+
+def is_reference(stem: str, device: str) -> bool:
+    """Whether files of this name are of the machine that the course speaks of when it says "recorded"."""
+    return stem.startswith(REFERENCE[device])
 
 
 # ---- making one ---------------------------------------------------------------------------------------------------------

@@ -154,8 +154,8 @@ def from_dict(data: Mapping[str, Any], source: str = "recorded") -> Study:
 
 
 def best(name: str, device: str = "cuda", folder: Path | None = None) -> Study | None:
-    """The newest usable study of this name on "cuda" or "cpu", or None: then say "not measured". A file that cannot be used
-    is passed over with a warning that says why."""
+    """The newest usable study of this name on "cuda" or "cpu", of the course's own machine (recordings.REFERENCE) where there is
+    one; or None: then say "not measured". A file that cannot be used is passed over with a warning that says why."""
     found = []
     for stem in available(name, folder):
         try:
@@ -165,7 +165,7 @@ def best(name: str, device: str = "cuda", folder: Path | None = None) -> Study |
             continue
         if study.device == device:
             found.append(study)
-    return max(found, key=lambda s: s.date, default=None)
+    return max(found, key=lambda s: (recordings.is_reference(s.stem, device), s.date), default=None)
 
 
 def live(name: str, device: str, where: dict, parts: Mapping[str, Race | dict]) -> Study:

@@ -28,14 +28,16 @@ def rows() -> list[dict[str, str]]:
     return [_row(claim) for claim in found[:ON_A_PAGE]]
 
 
-def table() -> Table:
-    """The page as a table."""
+def table(*, yours: bool = True) -> Table:
+    """The page as a table; without `yours` for a page that has no reader."""
     best = recordings.best("cuda")
+    mine = "Yours: receipts that you measured on this machine (lesson 05); what only a study measures stands in its lesson."
     notes = [
-        "Yours: receipts that you measured on this machine (lesson 05); what only a study measures stands in its lesson.",
+        *([mine] if yours else []),
         f"Recorded: {best.label()}; studies of the same machine" if best else "Recorded: no GPU has been recorded yet",
     ]
-    return Table(rows(), COLUMNS, "Numbers to know", notes)
+    columns = {key: words for key, words in COLUMNS.items() if yours or key != "yours"}
+    return Table(rows(), columns, "Numbers to know", notes)
 
 
 def _worth(claim: Claim) -> bool:

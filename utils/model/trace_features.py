@@ -199,7 +199,11 @@ def features(events: Iterable[dict]) -> Features:
     begin, host_end, end, steps, marked = _window(events)
     # What the host does after the last step is not the program's, such as the wait that closes the recording.
     until = {cat: end for cat in traces.DEVICE}
-    events = [e for e in events if begin - ROUNDING_US <= float(e["ts"]) < until.get(e.get("cat"), host_end) or begin == end]
+    events = [
+        e
+        for e in events
+        if begin - ROUNDING_US <= float(e["ts"]) < until.get(e.get("cat"), host_end - ROUNDING_US) or begin == end
+    ]
     span = max(end - begin, 1e-9)
     ops = _ops(events)
     loader = [_span(e) for e in events if e.get("cat") in ("user_annotation", "cpu_op") and LOADER.search(e["name"])]

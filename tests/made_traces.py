@@ -219,13 +219,21 @@ def _wide(t: Made) -> None:
 
 
 def _captures(t: Made) -> None:
-    if t.cuda:
+    if t.cuda:  # as torch.cuda.graph does it: wait, collect garbage, empty the cache, and only then capture
+        t.wait("cudaDeviceSynchronize")
+        t.python(1500.0)
+        t.memory(200.0, "cudaFree")
+        t.memory(300.0)
         t.capture(13)
         t.replay(13, 3.0)
     else:
         for _ in range(13):
-            with t.spanning("cpu_op", "aten::mul"), t.spanning("cpu_op", "PythonDispatchMode"):
-                t.python(700.0)
+            with t.spanning("cpu_op", "aten::mul"):
+                t.python(9.0)
+                with t.spanning("cpu_op", "PythonDispatchMode"):
+                    t.python(700.0)
+                    t.op("aten::mul", 8.0, dims=[[64], []])
+                t.python(4.0)
 
 
 def _few_rows(t: Made) -> None:

@@ -7,7 +7,7 @@ take longer than issuing them. Each step gets a new input: every captured way co
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from utils.kernels import cpu_door, on_gpu
@@ -89,8 +89,11 @@ class Inputs:
         return Data(torch.empty_like(x) if h is None else h, self.b, x, out)
 
 
-def steps_of(inputs: Inputs, missing: dict[str, str], *, compilers: bool = True) -> dict[str, Step]:
-    """The ways that there are here; what cannot be had is told in `missing`. Runs each a few times."""
+def steps_of(
+    inputs: Inputs, missing: dict[str, str], *, compilers: bool = True, only: Collection[str] = ()
+) -> dict[str, Step]:
+    """The ways that there are here (of `only`, where it names some); what cannot be had is told in `missing`. Runs each a few
+    times."""
     device = inputs.device
     makers: dict[str, Callable[[], Step]] = {
         EAGER: lambda: kept(lambda: inputs.block(inputs.x, inputs.w, inputs.b)),
@@ -104,6 +107,8 @@ def steps_of(inputs: Inputs, missing: dict[str, str], *, compilers: bool = True)
         makers[REDUCED] = lambda: compiled(inputs, mode="reduce-overhead")
     found = {}
     for name, make in makers.items():
+        if only and name not in only:
+            continue
         try:
             found[name] = make()
         except MeasurementError as error:

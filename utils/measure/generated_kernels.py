@@ -51,8 +51,13 @@ def of(f: Callable, *inputs) -> tuple[Launch, ...]:
     """
     import torch
 
+    return first_call(torch.compile(f, dynamic=False), *inputs)
+
+
+def first_call(compiled: Callable, *inputs) -> tuple[Launch, ...]:
+    """The same of what torch.compile made and nobody has called yet."""
     try:
-        texts = seams.generated_code(torch.compile(f, dynamic=False), *inputs)
+        texts = seams.generated_code(compiled, *inputs)
     except Exception as error:  # a compiler that refuses, each in its own way
         raise MeasurementError(f"torch.compile gave no code: {' '.join(str(error).split())[:200]}") from None
     found = tuple(launch for text in texts for launch in read(text))

@@ -20,6 +20,7 @@ from utils.measure.toy_block import LARGE
 
 SCALARS = 1024  # bytes: what is smaller is a number that an op, or a generator, keeps for itself
 
+
 @dataclass(frozen=True)
 class Counted:
     """Kernels of one step, launches that the host makes for it one by one, bytes moved, FLOPs of products and of all (None where

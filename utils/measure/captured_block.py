@@ -89,9 +89,7 @@ class Inputs:
         return Data(torch.empty_like(x) if h is None else h, self.b, x, out)
 
 
-def steps_of(
-    inputs: Inputs, missing: dict[str, str], *, compilers: bool = True, only: Collection[str] = ()
-) -> dict[str, Step]:
+def steps_of(inputs: Inputs, missing: dict[str, str], *, compilers: bool = True, only: Collection[str] = ()) -> dict[str, Step]:
     """The ways that there are here (of `only`, where it names some); what cannot be had is told in `missing`. Runs each a few
     times."""
     device = inputs.device

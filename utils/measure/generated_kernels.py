@@ -15,7 +15,18 @@ from math import prod, sqrt
 from utils.measure import seams
 from utils.measure.device_clock import MeasurementError
 
-ITEM = {"float64": 8, "int64": 8, "float32": 4, "int32": 4, "bfloat16": 2, "float16": 2, "int16": 2, "int8": 1, "uint8": 1, "bool": 1}
+ITEM = {
+    "float64": 8,
+    "int64": 8,
+    "float32": 4,
+    "int32": 4,
+    "bfloat16": 2,
+    "float16": 2,
+    "int16": 2,
+    "int8": 1,
+    "uint8": 1,
+    "bool": 1,
+}
 PRODUCTS = ("mm", "addmm")
 _NAME = r"(?:arg\d+_\d+|primals_\d+|tangents_\d+|buf\d+)"
 _INPUT = re.compile(rf"({_NAME}) = rand_strided\(\(([\d, ]*)\), \([\d, ]*\),.*?dtype=torch\.(\w+)\)")
@@ -140,4 +151,6 @@ def _source(name: str, text: str) -> tuple[str, list[str]]:
 def _an_element(kernel: str) -> int:
     """Arithmetic and special functions that the kernel does for one element (of its bodies for vectors and single elements the
     larger one)."""
-    return max(sum(bool(_ARITHMETIC.search(line)) for line in piece.splitlines()) for piece in re.split(r"C10_(?:UN)?LIKELY", kernel))
+    return max(
+        sum(bool(_ARITHMETIC.search(line)) for line in piece.splitlines()) for piece in re.split(r"C10_(?:UN)?LIKELY", kernel)
+    )

@@ -117,7 +117,9 @@ def by_profiler(fn: Callable, inputs: tuple, board: Board) -> int:
         if on_gpu:
             torch.cuda.synchronize()
     events = seen.events()
-    found = _kernels(events) if on_gpu else sum(_outermost(events, {op.op.split(".")[0] for op in board.work.ops}, board).values())
+    found = (
+        _kernels(events) if on_gpu else sum(_outermost(events, {op.op.split(".")[0] for op in board.work.ops}, board).values())
+    )
     if not found:
         raise MeasurementError("the profiler of this torch shows nothing of the call")
     return found

@@ -1,4 +1,5 @@
-"""The study "scoreboard": the toy block and models that nobody here wrote, on one board; its PARTS, each measured by its own room.
+"""The study "scoreboard": the toy block and models that nobody here wrote, on one board; its PARTS, each measured by its own "
+"room.
 
 Every part gives plain data with "device", "rows", "numbers" (by name; times in ns, the rest counts, ratios and activations) and
 "notes", and raises MeasurementError, in words, where it cannot be measured.

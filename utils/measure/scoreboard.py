@@ -4,8 +4,8 @@ Counted from shapes: ops, FLOPs, bytes op by op and as one kernel would move the
 clock, and on a GPU what the host needs to issue it. Seen by the profiler on a GPU: kernels, how long the device was busy, where
 the host waited. On a CPU one thread is host and device: its host part is an estimate, the number of ops that compute times the
 price of an add of one element in the same race, and read-outs cost nothing there but are listed: on a GPU each would wait.
-What torch.compile made is never watched, or it would run op by op from then on: its launches and bytes are read from the code that
-it generates, its FLOPs counted in what it was written as. Pass it itself: inside another function it is not recognised.
+What torch.compile made is never watched, or it would run op by op from then on: its launches and bytes are read from the code it
+generates, its FLOPs counted in what it was written as. Pass it itself: inside another function it is not recognised.
 """
 
 from __future__ import annotations

@@ -86,7 +86,8 @@ WHY = {
     "scoreboard.launches": "A library's product stays a launch of its own, and dropout's seed is drawn by one as well.",
     "scoreboard.traffic": "The product writes its result to memory and the tail reads it again. Only what lies between goes.",
     "scoreboard.memory": "A graph's addresses are its own for as long as it lives, whether or not anything is replayed.",
-    "scoreboard.sum": "Capture needs fixed memory, so it plans; a fused kernel is issued once, so it launches less. They overlap.",
+    "scoreboard.sum": "Capture needs fixed memory, so it plans; a fused kernel is issued once, so it launches less. They "
+    "overlap.",
     "scoreboard.order": "What a cure saves depends on what is left. One that comes second finds less.",
     "scoreboard.compiled": "Guards, a wrapper, and kernels of its own: what is generated may cost more than it saves.",
     "scoreboard.draw": "Leave one thing out and see what stays: a fused kernel may win by doing some of the work another way.",
@@ -147,7 +148,8 @@ def traffic(part: Both) -> tuple[str | None, Sentence]:
         if "compiled_traffic" not in n:
             return _missing(value, "torch.compile")
         return (
-            f"Of an activation's bytes eager moves {significant(n['eager_traffic'])}, compiled code {significant(n['compiled_traffic'])}: "
+            f"Of an activation's bytes eager moves {significant(n['eager_traffic'])}, compiled code "
+            f"{significant(n['compiled_traffic'])}: "
             f"{times(n['traffic_ratio'])} less. One kernel for it all, product included, would move {significant(n['least'])}."
         )
 
@@ -191,7 +193,8 @@ def flops(part: Both) -> tuple[str | None, Sentence]:
         if "flops_ratio" not in n:
             return _missing(value, "torch.compile")
         return (
-            f"Of products: {significant(n['product_ratio'], 4)} of eager's. Of the rest: {significant(n['rest_ratio'])} of eager's, "
+            f"Of products: {significant(n['product_ratio'], 4)} of eager's. Of the rest: {significant(n['rest_ratio'])} of "
+            f"eager's, "
             f"counted in the generated code. All: {significant(n['flops_ratio'], 4)}. Integer work, such as a draw, is no FLOP."
         )
 
@@ -242,7 +245,8 @@ def _cures(value: Mapping, size: str) -> str:
     saved = ", ".join(f"{word} {_signed(n[f'{size}_{key}'])}" for key, word in _CURE_WORDS.items())
     return (
         f"The {size} block's step takes {format_time(n[f'{size}_eager'])}. Saved by one cure alone: {saved}; together "
-        f"{_signed(n[f'{size}_cures'])}. All at once save {_signed(n[f'{size}_all'])}: the sum is {times(n[f'{size}_overlap'])} that."
+        f"{_signed(n[f'{size}_cures'])}. All at once save {_signed(n[f'{size}_all'])}: the sum is "
+        f"{times(n[f'{size}_overlap'])} that."
     )
 
 
@@ -294,7 +298,8 @@ def compiled(part: Both) -> tuple[str | None, Sentence]:
             if {f"{size}_compiled", f"{size}_all"} <= set(n):
                 out.append(
                     f"The {size} block: eager {format_time(n[f'{size}_eager'])}, compiled {format_time(n[f'{size}_compiled'])}, "
-                    f"all cures by hand {format_time(n[f'{size}_both'])}. Eager less compiled: {_signed(n[f'{size}_to_compiled'])}; "
+                    f"all cures by hand {format_time(n[f'{size}_both'])}. Eager less compiled: "
+                    f"{_signed(n[f'{size}_to_compiled'])}; "
                     f"the three cures alone come to {_signed(n.get(f'{size}_cures', 0.0))}."
                 )
         return " ".join(out) or _missing(value, "torch.compile, small")
@@ -315,7 +320,8 @@ def draw(part: Both) -> tuple[str | None, Sentence]:
             return _missing(value, "the wide block without its draw")
         return (
             f"With dropout all cures save {_signed(n[f'{WIDE}_all'])} of {format_time(n[f'{WIDE}_eager'])}; without it "
-            f"{_signed(n[f'{WIDE_DRAWLESS}_all'])} of {format_time(n[f'{WIDE_DRAWLESS}_eager'])}. So {per_cent(n['draw_share'])} of the "
+            f"{_signed(n[f'{WIDE_DRAWLESS}_all'])} of {format_time(n[f'{WIDE_DRAWLESS}_eager'])}. So "
+            f"{per_cent(n['draw_share'])} of the "
             "saving is the draw: our kernel draws another way. That is none of the three losses."
         )
 

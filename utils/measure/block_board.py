@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from utils.measure import alloc_trace, generated_kernels, intensity, three_losses
-from utils.measure.captured_block import BOTH, CAPTURED, COMPILED, EAGER, FUSED, Inputs, Step, as_module, kept, steps_of
+from utils.measure.captured_block import BOTH, CAPTURED, COMPILED, EAGER, FUSED, Inputs, Step, as_module, steps_of
 from utils.measure.device_clock import MeasurementError
 from utils.measure.either_clock import Progress, need, settled
 from utils.measure.placed_ops import usual_dtype
@@ -111,8 +111,6 @@ def _ways(inputs: Inputs, whole: intensity.Work) -> dict[str, tuple[Callable[[],
 
     from utils.measure.graph_by_hand import captured
 
-    makers: dict[str, Callable[[], Step]] = {}
-
     def by_steps(way: str) -> Callable[[], Step]:
         def make() -> Step:
             found = steps_of(inputs, lost := {}, compilers=False, only=(way,))
@@ -128,9 +126,11 @@ def _ways(inputs: Inputs, whole: intensity.Work) -> dict[str, tuple[Callable[[],
         made["f"] = torch.compile(as_module(inputs), dynamic=False)
         return _generated(generated_kernels.first_call(made["f"], inputs.x), inputs)
 
-    makers = {way: by_steps(way) for way in (EAGER, CAPTURED, FUSED, BOTH)}
+    # No result is kept where each is new: the one before would be given back in the next step's trace.
+    makers: dict[str, Callable[[], Step]] = {way: by_steps(way) for way in (CAPTURED, FUSED, BOTH)}
+    makers[EAGER] = lambda: Step(lambda: inputs.block(inputs.x, inputs.w, inputs.b), lambda: None)
     makers[PLANNED] = lambda: three_losses.planned(inputs)
-    makers[COMPILED] = lambda: kept(lambda: made["f"](inputs.x))
+    makers[COMPILED] = lambda: Step(lambda: made["f"](inputs.x), lambda: None)
 
     def replayed() -> Counted:
         nodes = captured(lambda x: inputs.block(x, inputs.w, inputs.b), inputs.x).graph.nodes

@@ -160,7 +160,8 @@ def scoreboard(
     else:
         host = min(ops * found[ONE].ns, step_ns)
         notes.append(f"the host's part is an estimate: {ops:,} ops at the price of an add of one element")
-        facts = Facts(host_ns=host, device_ns=step_ns - host, launches=ops, serial=True, **common)
+        reads = sum(read_outs.values())  # none costs anything here, and no graph could hold one
+        facts = Facts(host_ns=host, device_ns=step_ns - host, launches=ops, waits=reads, serial=True, **common)
     if work.unknown:
         notes.append(f"no rule counts the FLOPs of {', '.join(work.unknown)}")
     report(1.0, "judged")

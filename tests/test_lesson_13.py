@@ -16,11 +16,11 @@ import torch
 from tests import boards
 from tests.boards import HERE, THERE, both
 from tests.broken import broken
-from utils.measure import block_board, generated_kernels, intensity, known_models, on_the_board, study, three_losses
+from utils.measure import block_board, generated_kernels, intensity, known_models, on_the_board, sick, study, three_losses
 from utils.measure.captured_block import Inputs, said
 from utils.measure.device_clock import MeasurementError
 from utils.measure.scoreboard import Board, scoreboard
-from utils.model import expected, ledger, limits
+from utils.model import expected, ledger, limits, sick_traces
 from utils.model.limits import Roofs
 from utils.model.quantities import NotMeasured
 from utils.show import board_figures, cure_explorer, lesson13
@@ -39,6 +39,7 @@ def check_sentences(m) -> None:
     check_losses(m)
     check_boards(m)
     check_callables(m)
+    check_patients(m)
     check_missing(m)
     check_judged(m)
     check_end(m)
@@ -134,16 +135,44 @@ def check_callables(m) -> None:
     assert rows["launches"] == "not counted" and rows["read-outs"] == "equal 2" and "none on the list" in rows["cures"]
     assert table.notes[0].startswith("live · ") and "launches, by the profiler" not in rows
 
-    for seen, kind in ((3, "same"), (4, "more"), (2, "fewer")):
-        assert m.twice(board, seen)[0] == m.TWICE_ANSWERS[kind][1], kind
-    assert "counts 3 launches of mine, the profiler 4" in str(m.twice(board, 4)[1])
-    assert m.twice(board, None)[0] is None and m.twice(replace(board, launches=None), 3)[0] is None
+    assert "counts 3 launches of mine, torch.profiler 3: the same" in str(m.twice(board, 3))
+    assert "not the same: 2 apart" in str(m.twice(board, 1)) and "not the same: 1 apart" in str(m.twice(board, 4))
+    assert "Not measured" in str(m.twice(board, None)) and "Not measured" in str(m.twice(replace(board, launches=None), 3))
     table = m.model_tables(both(boards.models(profiled=None), boards.models("cuda", cures=())))
     assert table[0].rows[0]["profiled"] == "–" and table[0].rows[0]["cure"] == "fuse" and table[1].rows[0]["cure"] == "none"
     assert THERE in table[1].notes[0]
     panel = m.cures_panel(board)
     panel.fire("program", "mine")
     assert "mine, batch × 1" in panel.shown[0].alt and "live · " in panel.shown[0].alt
+
+
+def check_patients(m) -> None:
+    texts = {text for _, text in m.DIAGNOSIS_ANSWERS.values()}
+    for letter, program in m.PATIENTS.items():
+        trace = m.patient(letter, "cpu")
+        assert trace.program == program and m.patient(letter, "cuda").program == program
+        picture = m.lanes(letter, trace)
+        assert f"Program {letter}" in picture.svg and program not in picture.svg and trace.label() in picture.alt
+        right, words = m.diagnosed(letter, trace)
+        assert right == m.DIAGNOSIS_ANSWERS[sick.PROGRAMS[program].diagnosis][1] and right in texts
+        said = str(words)
+        assert "Cure: " in said and "its twin, " in said and trace.label() in said
+        assert ("On a GPU it has not been recorded yet" in said) == (sick_traces.of(program, device="cuda") is None)
+        seen, told = m.reading(trace)
+        assert set(seen.columns) >= {"this trace", "its twin"} and list(told.notes) == [trace.label()]
+        assert any(row["this trace"] != row["its twin"] for row in seen.rows)
+    healthy = replace(sick_traces.of("one_by_one", "healthy", "cpu"), facts={})
+    right, words = m.diagnosed("A", healthy)
+    assert right is None and "its twin, " not in str(words)
+    assert m.mine(my_board(), None, m.patient("A", "cpu"), None)["read_right"] == 1
+    assert m.mine(my_board(), None, m.patient("A", "cpu"), healthy)["read_right"] == 0.5
+    assert "read_right" not in m.mine(my_board(), None, None)
+    assert "has not been recorded" in str(m.lanes("A", None)) and m.reading(None) == []
+    assert m.diagnosed("A", None)[0] is None and "Not measured: program A" in str(m.diagnosed("A", None)[1])
+    assert "No trace given" in str(m.read_trace(None)) and "cannot be read" in str(m.read_trace("no/such/file.json"))
+    file = sick_traces.FOLDER / m.patient("B", "cpu").stem / "slow_loader.json.gz"
+    figure, seen, told = m.read_trace(str(file))
+    assert "your trace: slow_loader.json.gz" in figure.alt and "Waits for its data" in told.rows[0]["said"]
 
 
 def check_missing(m) -> None:
@@ -171,7 +200,6 @@ JUDGED = {
     "captured_traffic": "board",
     "traffic_saved": "board",
     "planned_requests": "board",
-    "products": "board",
     "flops": "board",
     "all_cures": "losses",
     "right_results": "losses",
@@ -228,8 +256,12 @@ FAULTS = {
     "a difference below the error called seen": ('"yes" if row["seen"]', '"yes" if row["key"]'),
     "live times beside recorded counts": ("(board.there, losses.there)", "(board.there, losses.here)"),
     "bytes told without their ops": ("_bytes(board.bytes)}", "_bytes(board.work.least_bytes)}"),
-    "a count that differs called the same": ('"same" if profiled == board.launches', '"same" if profiled >= board.launches'),
+    "a count that differs called the same": ("if profiled == board.launches", "if profiled >= board.launches"),
     "a recording judged as if it were live": ("judged_here(device, part.here, ", "judged_here(device, part.first, "),
+    "a healthy program's trace for the sick one's": ('"healthy", trace.device', '"sick", trace.program'),
+    "the wrong option for a trace": ("DIAGNOSIS_ANSWERS[found.id][1] if", 'DIAGNOSIS_ANSWERS["reads_out"][1] if'),
+    "a GPU's trace claimed": ('device="cuda") else "On a GPU', 'device="cpu") else "On a GPU'),
+    "the key's answer taken for the reading": ("diagnose(one.events).id ==", "diagnose(one.events).id !="),
     "every transfer praised": ("<= 0.15 * found", "<= 15 * found"),
 }  # fmt: skip
 

@@ -7,14 +7,17 @@ reason), a board of the reader's own, or a trace, and words it, so that a senten
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
-from utils.measure import intensity
+from utils.measure import intensity, sick
 from utils.measure.on_the_board import judged as judged_part
 from utils.measure.scoreboard import Board
 from utils.measure.study_here import Both
 from utils.measure.three_losses import SMALL_BLOCK, WIDE, WIDE_DRAWLESS
-from utils.model import limits
-from utils.show import board_figures, cure_explorer, study_end
+from utils.model import diagnosis, limits, sick_traces, traces
+from utils.model.sick_traces import Recorded
+from utils.model.trace_features import features
+from utils.show import board_figures, cure_explorer, study_end, trace_lanes
 from utils.show.controls import Panel
 from utils.show.cure_explorer import Known
 from utils.show.explain import Sentence
@@ -66,10 +69,13 @@ FLOPS_ANSWERS = {
     "same": (None, "As many, to a few per cent"),
     "more": (None, "Clearly more"),
 }
-TWICE_ANSWERS = {
-    "same": (None, "The same number"),
-    "more": ("profiler_sees_more", "More: the profiler also sees what ops call inside"),
-    "fewer": ("profiler_sees_less", "Fewer: the profiler samples"),
+DIAGNOSIS_ANSWERS = {
+    "launch_bound": (None, "Many small ops: each has its price, whatever it computes"),
+    "waits_for_data": (None, "It waits for its data"),
+    "reads_out": (None, "It reads values out, op after op"),
+    "bandwidth_bound": (None, "A few large ops that move bytes"),
+    "compute_bound": ("slow_means_flops", "Large products: arithmetic takes its time"),
+    "recompiles": ("first_is_typical", "It compiles again in every step"),
 }
 VERDICTS = (limits.LAUNCH, limits.BANDWIDTH, limits.COMPUTE, limits.SYNCHRONISING, limits.OFF)
 VERDICT_WORDS = {
@@ -93,7 +99,10 @@ WHY = {
     "scoreboard.draw": "Leave one thing out and see what stays: a fused kernel may win by doing some of the work another way.",
     "scoreboard.flops": "The product is the same call. The rest is the same arithmetic, spelled out.",
     "scoreboard.verdict": "Count, bound, time: what explains the time gets the name, and each cure a best case.",
-    "scoreboard.twice": "An op made of others calls them, a kernel calls helpers. What computes is counted once, at one level.",
+    "scoreboard.a": "Many short blocks side by side, none of them worth the call. The count is the price.",
+    "scoreboard.b": "One long block that is no op of torch: whatever follows it is short, and waits.",
+    "scoreboard.c": "Few blocks, all long, all elementwise. Capture leaves each as long as it was.",
+    "scoreboard.d": "The same small call again and again: a value for the host. On a GPU the device waits at each.",
 }
 
 NEAR = 0.1  # sums within a tenth of each other are called equal
@@ -409,13 +418,12 @@ def verdict(board: Board) -> tuple[str | None, Sentence]:
     return VERDICT_ANSWERS[found.kind][1], Sentence(words)
 
 
-def twice(board: Board, profiled: int | None) -> tuple[str | None, Sentence]:
-    """(text of the option that was counted, sentences): launches by the board and by the profiler."""
+def twice(board: Board, profiled: int | None) -> Sentence:
+    """Launches by the board and by the profiler: a second count that knows nothing of the first."""
     if profiled is None or board.launches is None:
-        return None, Sentence("Not measured: the profiler did not show this call.")
-    key = "same" if profiled == board.launches else "more" if profiled > board.launches else "fewer"
-    words = f"The board counts {board.launches:,} launches of {board.name}, the profiler {profiled:,}."
-    return TWICE_ANSWERS[key][1], Sentence(words)
+        return Sentence("Not measured: the profiler did not show this call.")
+    same = "the same" if profiled == board.launches else f"not the same: {abs(profiled - board.launches):,} apart"
+    return Sentence(f"The board counts {board.launches:,} launches of {board.name}, torch.profiler {profiled:,}: {same}.")
 
 
 def model_tables(part: Both) -> list[Table]:
@@ -445,6 +453,65 @@ def cures_panel(*boards: Board) -> Panel:
     return cure_explorer.explorer(known)
 
 
+# ------------------------------------------------------------------------------------------------ sick programs
+
+PATIENTS = {"A": "one_by_one", "B": "slow_loader", "C": "captured_chain", "D": "read_outs"}  # in the lesson; others are lab 10's
+
+
+def patient(letter: str, device: str) -> Recorded | None:
+    """The recorded trace of one sick program: this device's where one is recorded, else a CPU's; None where there is neither."""
+    return sick_traces.of(PATIENTS[letter], device=device) or sick_traces.of(PATIENTS[letter], device="cpu")
+
+
+def lanes(letter: str, trace: Recorded | None) -> Picture | Sentence:
+    """One step of the trace, without the answer."""
+    if trace is None:
+        return Sentence(f"Program {letter}: its trace has not been recorded.")
+    return trace_lanes.figure(trace, title=f"Program {letter}", label=trace.label())
+
+
+def diagnosed(letter: str, trace: Recorded | None) -> tuple[str | None, Sentence]:
+    """(text of the option that the trace supports, sentences): what is read from it, the cure, and the step with and without."""
+    if trace is None:
+        return None, Sentence(f"Not measured: program {letter}.")
+    found = diagnosis.diagnose(trace.events)
+    text = DIAGNOSIS_ANSWERS[found.id][1] if found.id in DIAGNOSIS_ANSWERS else None
+    program, facts = sick.PROGRAMS[trace.program], trace.facts
+    words = f"Program {letter}, {program.title.lower()}: {found.name}. {found.reason} Cure: {found.cure}"
+    twin = ""
+    if facts.get("twin_step_ns"):
+        both_ways = f"{format_time(facts['step_ns'])}, its twin, {program.twin}, {format_time(facts['twin_step_ns'])}"
+        twin = f"Without the profiler a step takes {both_ways}."
+    only = f"On a CPU {program.on_a_cpu}." if trace.device == "cpu" and program.on_a_cpu else ""
+    none = "" if sick_traces.of(trace.program, device="cuda") else "On a GPU it has not been recorded yet."
+    return text, Sentence(*(one for one in (words, twin, only, none, trace.label()) if one))
+
+
+def reading(trace: Recorded | None) -> list[Table]:
+    """What was read from the trace, beside its healthy twin."""
+    if trace is None:
+        return []
+    healthy = sick_traces.of(trace.program, "healthy", trace.device)
+    seen = {"this trace": features(trace.events)} | ({"its twin": features(healthy.events)} if healthy else {})
+    return [
+        trace_lanes.features_table(seen),
+        trace_lanes.diagnosis_table(diagnosis.diagnose(trace.events), notes=[trace.label()]),
+    ]
+
+
+def read_trace(file: str | None) -> Sentence | list[Picture | Table]:
+    """A trace that the reader brings (Chrome JSON of torch.profiler, plain or gzipped), read in the same way."""
+    if file is None:
+        return Sentence("No trace given: write the path of what prof.export_chrome_trace(path) wrote in place of None.")
+    try:
+        events = traces.read(file)
+    except (traces.NoTrace, OSError) as error:
+        return Sentence(f"It cannot be read: {error}")
+    found = diagnosis.diagnose(events)
+    figure = trace_lanes.figure(events, title="Your program", label=f"your trace: {Path(file).name}")
+    return [figure, trace_lanes.features_table(found.features), trace_lanes.diagnosis_table(found)]
+
+
 # ------------------------------------------------------------------------------------------------ the end
 
 JUDGED = {
@@ -460,9 +527,13 @@ def judged(device: str, **parts: Both) -> dict[str, dict]:
     return {name: judged_here(device, part.here, JUDGED[name], judged_part) for name, part in parts.items() if name in JUDGED}
 
 
-def mine(board: Board, profiled: int | None) -> dict[str, float | str]:
-    """For `expect`: the reader's own board: launches counted twice, and the floor of its bytes over its busy time."""
+def mine(board: Board, profiled: int | None, *patients: Recorded | None) -> dict[str, float | str]:
+    """For `expect`: launches of a board counted twice, and the share of the traces whose reading is the key's."""
     out: dict[str, float | str] = {"device": board.device}
+    there = [one for one in patients if one is not None]
+    if there:
+        right = [diagnosis.diagnose(one.events).id == sick.PROGRAMS[one.program].diagnosis for one in there]
+        out["read_right"] = sum(right) / len(right)
     if profiled and board.launches:
         out["launches_twice"] = board.launches / profiled
     return out

@@ -1,4 +1,4 @@
-"""The scoreboard on models that nobody here wrote: GPT-2 (transformers) and a ResNet (timm), random weights; launches counted twice.
+"""The scoreboard on models that nobody here wrote: GPT-2 (transformers), a ResNet (timm), random weights; launches counted twice.
 
     python benchmarks/real_models.py [--device cpu|cuda] [--json FILE]
 
@@ -23,7 +23,19 @@ from utils.measure.either_clock import machine_name
 from utils.model.studies import plain
 from utils.show import progress
 
-COLUMNS = ("model", "launches", "profiler", "MB moved", "GFLOP", "peak MB", "step ms", "host ms", "device ms", "verdict", "first cure")
+COLUMNS = (
+    "model",
+    "launches",
+    "profiler",
+    "MB moved",
+    "GFLOP",
+    "peak MB",
+    "step ms",
+    "host ms",
+    "device ms",
+    "verdict",
+    "first cure",
+)
 
 
 def lines(found: dict) -> list[list]:

@@ -14,7 +14,7 @@ from utils.show import controls, theme
 from utils.show.cost_profiler import pick
 from utils.show.lanes_figure import _text
 from utils.show.picture import Picture
-from utils.show.tables import Table, format_time
+from utils.show.tables import Table, significant
 
 WIDTH, LEFT, RIGHT, TOP, ROW, BAR = 760, 200, 120, 62, 30, 20
 MOST = 10  # the batch goes up to two to the power of this
@@ -71,8 +71,14 @@ def words(facts: Facts, verdict: Verdict) -> str:
     cure = verdict.cure
     best = "No cure on the list could save a twentieth of it."
     if cure is not None:
-        best = f"Most leverage: {cure.name}; the step could fall to {format_time(cure.best_ns)} at best."
-    return f"{verdict.kind[:1].upper()}{verdict.kind[1:]}: {verdict.reason}. The step takes {format_time(facts.step_ns)}. {best}"
+        best = f"Most leverage: {cure.name}; the step could fall to {_us(cure.best_ns)} at best."
+    kind, reason = verdict.kind[:1].upper() + verdict.kind[1:], verdict.reason.replace("%", " percent")
+    return f"{kind}: {reason}. In µs: the step takes {_us(facts.step_ns)}. {best}"
+
+
+def _us(ns: float) -> str:
+    """µs without their unit, which the words and the table's heading say once."""
+    return significant(1e-3 * ns)
 
 
 def figure(known: Known, facts: Facts, verdict: Verdict, power: int) -> Picture:
@@ -80,11 +86,11 @@ def figure(known: Known, facts: Facts, verdict: Verdict, power: int) -> Picture:
     bars = [("the step", facts.step_ns, 0), ("host, issuing", facts.host_ns, 1), ("device, busy", facts.device_ns, 2)]
     bars += [(f"at best: {cure.name}", cure.best_ns, 3) for cure in verdict.cures]
     title = f"{known.name}, batch × {2**power:,}: {verdict.kind}"
-    rows = [{"what": name, "ns": format_time(ns)} for name, ns, _ in bars]
+    rows = [{"what": name, "us": _us(ns)} for name, ns, _ in bars]
     alt = (
-        f"Bars: {title}. " + "; ".join(f"{row['what']} {row['ns']}" for row in rows) + f". {words(facts, verdict)} {known.label}"
+        f"Bars: {title}. " + "; ".join(f"{row['what']} {row['us']}" for row in rows) + f". {words(facts, verdict)} {known.label}"
     )
-    table = Table(rows, {"what": "what", "ns": "time"}, title, [known.label, verdict.reason])
+    table = Table(rows, {"what": "what", "us": "in µs"}, title, [known.label])
     return Picture(lambda: _svg(bars, title, known.label), alt, table)
 
 
@@ -103,7 +109,7 @@ def _svg(bars: Sequence[tuple[str, float, int]], title: str, label: str) -> str:
         parts.append(_text(LEFT - 8, y + 14, name, anchor="end"))
         shape = f'x="{LEFT}" y="{y}" width="{long:.1f}" height="{BAR}"'
         parts.append(f'<rect {shape} fill="{theme.SERIES[shade]}" stroke="{theme.INK}" stroke-width="0.6"/>')
-        parts.append(_text(LEFT + long + 6, y + 14, format_time(ns), bold=True))
+        parts.append(_text(LEFT + long + 6, y + 14, f"{_us(ns)} µs", bold=True))
     return "".join(parts) + "</svg>"
 
 

@@ -85,7 +85,7 @@ VERDICT_WORDS = {
     limits.SYNCHRONISING: "Synchronising: a wait in the middle does",
     limits.OFF: "None of these: neither bytes nor FLOPs explain it",
 }
-VERDICT_ANSWERS = {kind: (None, words) for kind, words in VERDICT_WORDS.items()}
+VERDICT_ANSWERS = {kind: ("slow_means_flops" if kind == limits.COMPUTE else None, words) for kind, words in VERDICT_WORDS.items()}
 
 # What stands under a figure, kept out of the cells: their source is read before the question is answered.
 WHY = {

@@ -12,9 +12,9 @@ from utils.show.figures import _drawn, _headline
 from utils.show.picture import Picture
 from utils.show.tables import NOTHING, Table, format_time, significant
 
-# key of a row → (heading, logarithmic); counts and activations from 0, times as tenfolds because two sizes share one axis
-PANELS = {"kernels": ("kernels that run", False), "launches": ("launches by the host", False)}
-PANELS |= {"activations": ("bytes moved, in activations", False), "peak": ("memory, in activations", False)}
+# key of a row → heading
+PANELS = {"kernels": "kernels\nthat run", "launches": "launches\nby the host"}
+PANELS |= {"activations": "bytes moved,\nin activations", "peak": "memory,\nin activations"}
 TIMES = {"small": "small block", "wide": "wide block"}
 
 
@@ -24,7 +24,7 @@ def board(rows: Sequence[Mapping], title: str, label: str) -> Picture:
     timed = [size for size in TIMES if any(row.get(size) for row in rows)]
 
     def paint(figure, axes) -> None:
-        for at, (axis, (key, (heading, _))) in enumerate(zip(axes, PANELS.items(), strict=False)):
+        for at, (axis, (key, heading)) in enumerate(zip(axes, PANELS.items(), strict=False)):
             style = {
                 "color": theme.SERIES[at % 4],
                 "hatch": theme.SERIES_HATCHES[at % 4],
@@ -33,7 +33,7 @@ def board(rows: Sequence[Mapping], title: str, label: str) -> Picture:
             }
             axis.barh(range(len(rows)), [row[key] for row in rows], height=0.62, **style)
             for place, row in enumerate(rows):
-                _value(axis, row[key], place, significant(row[key], 2))
+                _value(axis, row[key], place, f"{row[key]:.3g}")
             axis.set_xlim(0, 1.35 * max(row[key] for row in rows))
             axis.set_xlabel(heading, fontsize=8)
         if timed:
@@ -43,7 +43,7 @@ def board(rows: Sequence[Mapping], title: str, label: str) -> Picture:
             axis.set_yticks(range(len(rows)), [row["way"] for row in rows] if axis is axes[0] else [""] * len(rows))
             axis.tick_params(axis="x", labelsize=7)
             axis.locator_params(axis="x", nbins=4) if axis.get_xscale() == "linear" else None
-        figure.text(0.5, -0.02, label, ha="center", va="top", fontsize=8.5, color=theme.MUTED)
+        figure.supxlabel(label, fontsize=8.5, color=theme.MUTED)
         _headline(figure, title)
 
     table = _table(rows, timed, title, label)
@@ -62,7 +62,11 @@ def _table(rows: Sequence[Mapping], timed: Sequence[str], title: str, label: str
         | {size: format_time(row[size]) if row.get(size) else NOTHING for size in timed}
         for row in rows
     ]
-    columns = {"way": "way"} | {key: heading for key, (heading, _) in PANELS.items()} | {size: TIMES[size] for size in timed}
+    columns = (
+        {"way": "way"}
+        | {key: heading.replace("\n", " ") for key, heading in PANELS.items()}
+        | {size: TIMES[size] for size in timed}
+    )
     return Table(cells, columns, title, [label])
 
 
@@ -72,7 +76,7 @@ def _times(axis, rows: Sequence[Mapping], timed: Sequence[str]) -> None:
         style = {"color": theme.SERIES[at + 1], "marker": theme.MARKERS[at], "linestyle": "", "markersize": 6}
         axis.plot([us for _, us in known], [place for place, _ in known], label=size, **style)
     axis.set_xscale("log")
-    axis.set_xlabel("time of a step, µs", fontsize=8)
+    axis.set_xlabel("time of a step,\nµs", fontsize=8)
     axis.grid(color=theme.GRID, linewidth=0.6)
     axis.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, fontsize=7.5, handletextpad=0.2, columnspacing=0.8)
 
@@ -90,7 +94,7 @@ def savings(bars: Sequence[tuple[str, float]], title: str, label: str) -> Pictur
             at = 0 if ns >= 0 else 1
             axes.barh(place, ns * 1e-3, height=0.62, color=theme.SERIES[at], hatch=theme.SERIES_HATCHES[at], **style)
             axes.annotate(
-                format_time(ns), (max(0.0, ns * 1e-3), place), xytext=(4, 0), textcoords="offset points", va="center", fontsize=8
+                signed(ns), (max(0.0, ns * 1e-3), place), xytext=(4, 0), textcoords="offset points", va="center", fontsize=8
             )
         axes.axvline(0, color=theme.INK, linewidth=1)
         most = max(abs(ns) for _, ns in bars) * 1e-3
@@ -101,7 +105,12 @@ def savings(bars: Sequence[tuple[str, float]], title: str, label: str) -> Pictur
         axes.set_title(label, fontsize=9, fontweight="normal", color=theme.MUTED)
         _headline(figure, title)
 
-    cells = [{"what": name, "ns": format_time(ns)} for name, ns in bars]
+    cells = [{"what": name, "ns": signed(ns)} for name, ns in bars]
     alt = f"Bars: {title}. " + "; ".join(f"{cell['what']} {cell['ns']}" for cell in cells)
     table = Table(cells, {"what": "what", "ns": "saved of eager's step"}, title, [label])
     return Picture(_drawn(paint, 1.2 + 0.34 * len(bars)), f"{alt}. {label}", table)
+
+
+def signed(ns: float) -> str:
+    """A saving as text; below nothing it is a loss."""
+    return format_time(ns) if ns >= 0 else f"−{format_time(-ns)}"

@@ -18,6 +18,7 @@ from utils.model import diagnosis, limits, sick_traces, traces
 from utils.model.sick_traces import Recorded
 from utils.model.trace_features import features
 from utils.show import board_figures, cure_explorer, study_end, trace_lanes
+from utils.show.board_figures import signed
 from utils.show.controls import Panel
 from utils.show.cure_explorer import Known
 from utils.show.explain import Sentence
@@ -251,20 +252,15 @@ def total(part: Both) -> tuple[str | None, Sentence]:
 
 def _cures(value: Mapping, size: str) -> str:
     n = value["numbers"]
-    saved = ", ".join(f"{word} {_signed(n[f'{size}_{key}'])}" for key, word in _CURE_WORDS.items())
+    saved = ", ".join(f"{word} {signed(n[f'{size}_{key}'])}" for key, word in _CURE_WORDS.items())
     return (
         f"The {size} block's step takes {format_time(n[f'{size}_eager'])}. Saved by one cure alone: {saved}; together "
-        f"{_signed(n[f'{size}_cures'])}. All at once save {_signed(n[f'{size}_all'])}: the sum is "
+        f"{signed(n[f'{size}_cures'])}. All at once save {signed(n[f'{size}_all'])}: the sum is "
         f"{times(n[f'{size}_overlap'])} that."
     )
 
 
 _CURE_WORDS = {"plan": "planning", "capture": "capture", "fuse": "fusing"}
-
-
-def _signed(ns: float) -> str:
-    """A saving as text; below nothing it is a loss."""
-    return format_time(ns) if ns >= 0 else f"−{format_time(-ns)}"
 
 
 def order(part: Both) -> tuple[str | None, Sentence]:
@@ -284,8 +280,8 @@ def order(part: Both) -> tuple[str | None, Sentence]:
         if found is None:
             return "Not measured: fusing before and after capture."
         return (
-            f"Fusing the small block as it was written saves {_signed(n[f'{SMALL_BLOCK}_alone'])}, fusing the captured one "
-            f"{_signed(n[f'{SMALL_BLOCK}_left_by_capture'])}: {times(found)} as much. The traffic was the same both times."
+            f"Fusing the small block as it was written saves {signed(n[f'{SMALL_BLOCK}_alone'])}, fusing the captured one "
+            f"{signed(n[f'{SMALL_BLOCK}_left_by_capture'])}: {times(found)} as much. The traffic was the same both times."
         )
 
     return option(part, kind, ORDER_ANSWERS), told(part, "the order of cures", say)
@@ -308,8 +304,8 @@ def compiled(part: Both) -> tuple[str | None, Sentence]:
                 out.append(
                     f"The {size} block: eager {format_time(n[f'{size}_eager'])}, compiled {format_time(n[f'{size}_compiled'])}, "
                     f"all cures by hand {format_time(n[f'{size}_both'])}. Eager less compiled: "
-                    f"{_signed(n[f'{size}_to_compiled'])}; "
-                    f"the three cures alone come to {_signed(n.get(f'{size}_cures', 0.0))}."
+                    f"{signed(n[f'{size}_to_compiled'])}; "
+                    f"the three cures alone come to {signed(n.get(f'{size}_cures', 0.0))}."
                 )
         return " ".join(out) or _missing(value, "torch.compile, small")
 
@@ -328,8 +324,8 @@ def draw(part: Both) -> tuple[str | None, Sentence]:
         if "draw_share" not in n:
             return _missing(value, "the wide block without its draw")
         return (
-            f"With dropout all cures save {_signed(n[f'{WIDE}_all'])} of {format_time(n[f'{WIDE}_eager'])}; without it "
-            f"{_signed(n[f'{WIDE_DRAWLESS}_all'])} of {format_time(n[f'{WIDE_DRAWLESS}_eager'])}. So "
+            f"With dropout all cures save {signed(n[f'{WIDE}_all'])} of {format_time(n[f'{WIDE}_eager'])}; without it "
+            f"{signed(n[f'{WIDE_DRAWLESS}_all'])} of {format_time(n[f'{WIDE_DRAWLESS}_eager'])}. So "
             f"{per_cent(n['draw_share'])} of the "
             "saving is the draw: our kernel draws another way. That is none of the three losses."
         )
@@ -360,7 +356,7 @@ def loss_tables(part: Both) -> list[Table]:
     words = {SMALL_BLOCK: "small", WIDE: "wide", WIDE_DRAWLESS: "wide, no dropout"}
 
     def line(row: Mapping) -> dict:
-        saves = NOTHING if row["key"] == "eager" else _signed(row["saves"])
+        saves = NOTHING if row["key"] == "eager" else signed(row["saves"])
         seen = NOTHING if row["key"] == "eager" else "yes" if row["seen"] else "no"
         return {"program": words[row["program"]], "way": row["way"], "ns": format_time(row["ns"]), "saves": saves, "seen": seen}
 
@@ -377,7 +373,7 @@ def board_table(board: Board, profiled: int | None = None) -> Table:
         {"what": "launches", "value": "not counted" if board.launches is None else f"{board.launches:,}"},
         {"what": "bytes moved, launch by launch", "value": _bytes(board.bytes)},
         {"what": "bytes of one kernel for it all", "value": _bytes(board.work.least_bytes)},
-        {"what": "FLOPs", "value": f"{significant(board.work.flops)}"},
+        {"what": "FLOPs", "value": _flops(board.work.flops)},
         {"what": "peak memory beyond what was there", "value": _bytes(board.peak)},
         {"what": "a step", "value": format_time(facts.step_ns)},
         {"what": "host, issuing", "value": format_time(facts.host_ns)},
@@ -403,6 +399,10 @@ def _bytes(n: float) -> str:
         if n >= size:
             return f"{significant(n / size)} {unit}"
     return f"{n:.0f} bytes"
+
+
+def _flops(n: float) -> str:
+    return f"{significant(n * 1e-6)} million"
 
 
 def verdict(board: Board) -> tuple[str | None, Sentence]:
@@ -434,7 +434,7 @@ def model_tables(part: Both) -> list[Table]:
     def line(row: Mapping) -> dict:
         cure = row["cures"][0]["name"] if row["cures"] else "none"
         counts = {name: NOTHING if row[name] is None else f"{row[name]:,}" for name in ("launches", "profiled")}
-        sizes = {"bytes": _bytes(row["bytes"]), "flops": significant(row["flops"]), "peak": _bytes(row["peak"])}
+        sizes = {"bytes": _bytes(row["bytes"]), "flops": _flops(row["flops"]), "peak": _bytes(row["peak"])}
         return {
             "name": row["name"],
             **counts,

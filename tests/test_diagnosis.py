@@ -10,11 +10,13 @@ import pytest
 import torch
 
 from tests.made_traces import BF16, ELEMENTWISE, ILL, TF32, Made, a_trace, chain, filling, loader, product, small, transposing
+from utils import paths
 from utils.__main__ import main
 from utils.measure.sick import PROGRAMS
-from utils.model import schemas, traces
+from utils.model import schemas, sick_traces, traces
 from utils.model.diagnosis import NONE, RULES, diagnose, key
 from utils.model.trace_features import features, kind_of, kind_of_kernel
+from utils.show import diagnosis_page
 
 SEEDS = [random.Random(20261130).randrange(10**6) for _ in range(1)] + list(range(5))
 CASES = [(name, device) for name in ILL for device in ("cpu", "cuda") if a_trace(name, device) is not None]
@@ -257,6 +259,18 @@ def test_kernels_of_a_step_that_end_after_its_mark_are_its_own():
     assert f.step_ns > 4e6 * 0.9 and f.busy > 0.9 and f.kernels == 4
 
 
+def test_the_wait_that_closes_a_recording_is_not_the_programs():
+    def with_end(wait):
+        t = Made("cuda", 1)
+        with t.step():
+            chain(t, 4, 1000.0)
+        if wait:
+            t.wait("cudaDeviceSynchronize")
+        return features(t.events())
+
+    assert with_end(True).to_dict() == with_end(False).to_dict() and with_end(True).wait == 0
+
+
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
@@ -404,3 +418,66 @@ def test_a_trace_without_an_event_that_counts_is_refused_in_words():
         features([])
     with pytest.raises(traces.NoTrace):
         traces.read("no such file")
+
+
+# ------------------------------------------------------------------------------------------------ the page
+
+
+def test_the_committed_answer_key_is_what_the_recordings_give(tmp_path, capsys):
+    page = tmp_path / "key.md"
+    assert main(["diagnose", "--key", "--out", str(page)]) == 0
+    assert page.read_text(encoding="utf-8") == (paths.REPO / "figures" / diagnosis_page.FILE).read_text(encoding="utf-8"), (
+        "python -m utils diagnose --key"
+    )
+
+
+def test_the_page_has_every_diagnosis_and_program_and_claims_no_recording_that_is_not_there(monkeypatch):
+    page = diagnosis_page.page()
+    assert all(f"## {entry.name}\n" in page and entry.reason in page and entry.cure in page for entry in key().values())
+    assert all(f"(`{name}`)" in page for name in PROGRAMS)
+    monkeypatch.setattr(sick_traces, "FOLDER", sick_traces.FOLDER / "nowhere")
+    empty = diagnosis_page.page()
+    assert "recorded · " not in empty and empty.count("not recorded | – | –") == sum(len(p.devices) for p in PROGRAMS.values())
+
+
+def test_neither_a_file_nor_the_key_is_asked_for(capsys):
+    assert main(["diagnose"]) == 2 and "give the file" in capsys.readouterr().err
+
+
+def test_what_else_a_profiler_writes_changes_nothing():
+    """Python's own frames (with_stack), memory events, arrows and names stand in many traces."""
+    events = a_trace("reads_out", "cuda", 3)
+    begin = min(e["ts"] for e in events)
+    span = max(e["ts"] + e["dur"] for e in events) - begin
+    frames = [
+        {"ph": "X", "cat": "python_function", "name": f"train.py({i}): step", "ts": begin, "dur": span, "pid": 4711, "tid": 77}
+        for i in range(5)
+    ]
+    whole = {
+        "ph": "X",
+        "cat": "Trace",
+        "name": "PyTorch Profiler (0)",
+        "ts": begin - 9e6,
+        "dur": span + 2e7,
+        "pid": "Spans",
+        "tid": "x",
+    }
+    assert features([*events, *frames, whole]).to_dict() == features(events).to_dict()
+
+
+def test_backward_on_a_thread_of_its_own_is_the_same_program():
+    """On a GPU autograd works in another thread: its ops lie beside the others, not inside them."""
+    events = a_trace("bandwidth_bound", "cuda", 2)
+    halfway = sorted(e["ts"] for e in events)[len(events) // 2]
+    moved = [{**e, "tid": 78} if e["cat"] in ("cpu_op", "cuda_runtime") and e["ts"] > halfway else e for e in events]
+    assert features(moved).to_dict() == features(events).to_dict()
+
+
+def test_steps_that_touch_keep_their_own_ops():
+    """Where one step ends the next one begins, and files round: an op on the edge belongs to one of them, always the same one."""
+    t = Made("cuda", 1)
+    for _ in range(40):
+        with t.step():
+            small(t, 100)
+    found = diagnose(t.events())
+    assert found.id == "launch_bound" and found.features.ops == 100 and found.features.same_shapes is True

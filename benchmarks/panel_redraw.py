@@ -23,6 +23,7 @@ from utils.show import (
     arena_explorer,
     controls,
     cost_profiler,
+    cure_explorer,
     figures,
     floor_explorer,
     lesson14,
@@ -60,6 +61,7 @@ def panels() -> dict[str, controls.Panel]:
         "worth": worth_explorer.explorer(speeds),
         "floors": floor_explorer.explorer(),
         "payback": payback_explorer.explorer([payback_explorer.Cure("captured", 2e-3, 90e3, 5e3, "made up")]),
+        "cures": cure_explorer.explorer(),
         "schedule": lesson14.one_question(),
     }
 

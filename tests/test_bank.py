@@ -17,8 +17,6 @@ RNG = random.Random(8)
 DATA = schemas.load("questions")
 QUESTIONS = DATA["questions"]
 LESSONS = [n for n in range(len(schemas.LESSONS)) if path_of(n).is_file()]
-# A lesson that is made after the bank: its questions lead to the lesson, and not yet to a cell of it.
-WITHOUT_CELLS = ("scoreboard",)
 
 
 def objectives(number: int) -> set[str]:
@@ -76,8 +74,7 @@ def test_the_proof_is_a_cell_that_is_there(question):
     proof = bank.proof(question)
     path = path_of(proof.number)
     assert proof.file == path.name
-    if proof.lesson not in WITHOUT_CELLS:
-        assert proof.cell, "the answer names no cell"
+    assert proof.cell, "the answer names no cell"
     if path.is_file() and proof.cell:
         assert proof.cell in {cell.id for cell in notebook(proof.number).cells}
         assert proof.href == f"{path.name}#cell-id={proof.cell}" and proof.cell in proof.words

@@ -22,6 +22,7 @@ CEILINGS = "notebooks/07_two_ceilings.ipynb"
 ROOF = "notebooks/10_reach_the_roof.ipynb"
 CAPTURED = "notebooks/11_capture.ipynb"
 MEMORY = "notebooks/12_memory_plan.ipynb"
+BOARD = "notebooks/13_scoreboard.ipynb"
 SELF_CHECK = "notebooks/14_self_check.ipynb"
 WITH_FIGURE = {FIRST: 0, TRACE: 3}  # which of a lesson's predictions opens a figure
 LAB = "labs/lab01_stopwatch/lab01_stopwatch.ipynb"
@@ -277,6 +278,28 @@ def test_the_arena_and_the_sliders_over_recompute_redraw_one_figure_each(jupyter
         opened.page.keyboard.press("End")
         trade.locator("img[alt*='96 layers']").wait_for(timeout=20_000)
         assert trade.locator("img").count() == 1
+        opened.wait_done()
+        assert opened.problems() == []
+
+
+def test_the_panel_of_cures_turns_its_verdict_and_shows_one_figure(jupyterlab):
+    """Lesson 13's panel over its made-up program: a larger batch and read-outs, by keyboard."""
+    server, browser, root = jupyterlab
+    alone = "from utils.show import cure_explorer\npanel = cure_explorer.explorer()\npanel"
+    name = only(root, BOARD, "notebooks/cures.ipynb", "setup", "imports", "cures", last=lambda source: alone)
+    with server.open(browser, name) as opened:
+        opened.run_all()
+        area = opened.page.locator(f"{opened.CODE} .jp-Cell-outputArea").filter(has=opened.page.get_by_role("slider")).first
+        area.locator("img[alt*='batch × 1: launch bound']").wait_for(timeout=20_000)
+        handles = area.get_by_role("slider")
+        assert handles.count() == 3
+        handles.first.scroll_into_view_if_needed()
+        moves = ((0, "ArrowRight", "batch × 2: launch bound"), (2, "End", "synchronising"), (2, "Home", "batch × 2: launch bound"))
+        for at, key, words in (*moves, (0, "End", "batch × 1,024")):
+            handles.nth(at).focus()
+            opened.page.keyboard.press(key)
+            area.locator(f"img[alt*='{words}']").wait_for(timeout=20_000)
+            assert area.locator("img").count() == 1 and area.locator("table").count() == 1
         opened.wait_done()
         assert opened.problems() == []
 

@@ -20,7 +20,7 @@ from utils.show.predict import fold, predict
 LESSONS = [n for n in range(1, len(schemas.LESSONS)) if path_of(n).is_file()]
 RECEIPT = 5  # the names of its rows stand in figures and tables, too many to be linked three a section
 ASKS = "self_check"  # the one lesson that asks about all claims and settles none
-SILENT = ("recall", "exit")  # quizzes print numbers of their own
+SILENT = ("recall", "exit", *(f"trace-{one}" for one in "abcd"))  # quizzes have numbers of their own, a trace is the question
 
 
 def module(number: int):

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests import batches, captures, ceilings, fuses, grads, launches, lookups, memories, ridges, tails
+from tests import batches, boards, captures, ceilings, fuses, grads, launches, lookups, memories, ridges, tails
 from tests import traces as made_up
 from tests.conftest import REPO
 from tests.factories import WHERE, make_race, make_reading, make_receipt
@@ -38,6 +38,7 @@ from utils.show import (
     lesson10,
     lesson11,
     lesson12,
+    lesson13,
     lesson14,
 )
 
@@ -649,6 +650,39 @@ MEMORY_FAULTS = {
 }
 
 
+def board_study(**wrong: dict) -> dict:
+    """What lesson 13 has measured when its checks run, on a sound machine; `wrong` replaces parts of its study."""
+    mine = {"device": "cpu", "launches_twice": 1.0, "read_right": 1.0}
+    return {"judged": lesson13.judged("cpu", **boards.study(**wrong)) | {"mine": mine}}
+
+
+def board_with(**wrong: dict):
+    """Whole parts measured wrongly."""
+    return lambda values: values.update(board_study(**wrong))
+
+
+def of_mine(**numbers: float):
+    return lambda values: values["judged"]["mine"].update(numbers)
+
+
+BOARD_FAULTS = {
+    "views counted as launches": board_with(board=boards.board(eager={"kernels": 12})),
+    "compiled code that was watched, and so ran op by op": board_with(board=boards.board(compiled={"kernels": 7})),
+    "a tail of four kernels": board_with(board=boards.board(fused={"kernels": 5})),
+    "a replay that issues every op": board_with(board=boards.board(captured={"launches": 7})),
+    "the copy into a static input counted with the block": board_with(board=boards.board(captured={"moved": 17.0})),
+    "bytes of an intermediate counted once": board_with(board=boards.board(eager={"moved": 7.0})),
+    "a planned op that makes a result": board_with(board=boards.board(planned={"requests": 6})),
+    "another product in the generated code": board_with(board=boards.board(products=2.0)),
+    "integer work counted as FLOPs": board_with(board=boards.board(rest=60.0)),
+    "a replay that goes through Python": board_with(losses=boards.losses(both=58e3)),
+    "a kernel that reads the last step's input": board_with(losses=boards.losses(wrong=2.0)),
+    "an op counted with the ops that it calls": of_mine(launches_twice=1.6),
+    "a profile of two calls": of_mine(launches_twice=0.5),
+    "a rule that no longer knows a loader": of_mine(read_right=0.75),
+}
+
+
 def self_check() -> dict:
     """What lesson 14 has when its checks run, on a sound bank."""
     return {"race": make_race(), "judged": lesson14.judged()}
@@ -708,6 +742,7 @@ LESSONS = {
     "10_reach_the_roof": (roof_study, ROOF_FAULTS),
     "11_capture": (capture_study, CAPTURE_FAULTS),
     "12_memory_plan": (memory_study, MEMORY_FAULTS),
+    "13_scoreboard": (board_study, BOARD_FAULTS),
     "14_self_check": (self_check, SELF_CHECK_FAULTS),
 }
 

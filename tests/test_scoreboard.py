@@ -116,7 +116,7 @@ def on_cuda(monkeypatch, events):
     race: Race = make_race(prices={scoreboard.WHOLE: 100e3, scoreboard.HOST: 80e3}, device="cuda")
     monkeypatch.setattr(scoreboard, "need", lambda device, what: None)
     monkeypatch.setattr(scoreboard, "machine_name", lambda device: "a GPU")
-    monkeypatch.setattr(scoreboard, "_memory", lambda step, device: (1024, 600))
+    monkeypatch.setattr(scoreboard, "_memory", lambda step, device, compiled: (1024, 600))
     monkeypatch.setattr(scoreboard, "_timed", lambda *a: race)
     monkeypatch.setattr(profiled, "profile_works", lambda works: events)
     return board(torch.add, torch.rand(9), torch.rand(9), device="cuda")

@@ -7,12 +7,12 @@ take longer than issuing them. Each step gets a new input: every captured way co
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from utils.kernels import cpu_door, on_gpu
 from utils.kernels.data import Data, wrong, wrong_eager
-from utils.kernels.forms import BLOCK_TAIL
+from utils.kernels.forms import BLOCK_TAIL, Form
 from utils.measure import op_record, op_replay
 from utils.measure.chains_of_adds import own_code
 from utils.measure.device_clock import MeasurementError
@@ -38,6 +38,13 @@ def block(x, w, b):
     return x + torch.nn.functional.dropout(torch.nn.functional.gelu(x @ w + b), DROPPED, training=True)
 
 
+def drawless(x, w, b):
+    """The same block without dropout: no random number is drawn."""
+    import torch
+
+    return x + torch.nn.functional.gelu(x @ w + b)
+
+
 @dataclass
 class Step:
     """One way to run a step: `run()` does it on the input that is there, `out()` gives its result, `once_s` is what was paid
@@ -52,16 +59,19 @@ class Step:
 
 
 class Inputs:
-    """The block's inputs on one device at one size: `x` is what a step is given, the weights are the same at every step."""
+    """The block's inputs on one device at one size: `x` is what a step is given, the weights are the same at every step.
 
-    def __init__(self, device: str, shape: tuple[int, int]):
+    `form` is what follows the product: the tail with dropout, or without its draw."""
+
+    def __init__(self, device: str, shape: tuple[int, int], form: Form = BLOCK_TAIL):
         import torch
 
         from utils.measure.gemm_peak import torch_dtype
 
         rows, side = shape
         kind = torch_dtype(usual_dtype(device))
-        self.device, self.rows, self.side = device, rows, side
+        self.device, self.rows, self.side, self.form = device, rows, side, form
+        self.block = block if form.draw else drawless
         self.x = torch.randn(rows, side, device=device).to(kind)
         self.w = (torch.randn(side, side, device=device) / side**0.5).to(kind)
         self.b = torch.randn(side, device=device).to(kind)
@@ -79,11 +89,12 @@ class Inputs:
         return Data(torch.empty_like(x) if h is None else h, self.b, x, out)
 
 
-def steps_of(inputs: Inputs, missing: dict[str, str], *, compilers: bool = True) -> dict[str, Step]:
-    """The ways that there are here; what cannot be had is told in `missing`. Runs each a few times."""
+def steps_of(inputs: Inputs, missing: dict[str, str], *, compilers: bool = True, only: Collection[str] = ()) -> dict[str, Step]:
+    """The ways that there are here (of `only`, where it names some); what cannot be had is told in `missing`. Runs each a few
+    times."""
     device = inputs.device
     makers: dict[str, Callable[[], Step]] = {
-        EAGER: lambda: _kept(lambda: block(inputs.x, inputs.w, inputs.b)),
+        EAGER: lambda: kept(lambda: inputs.block(inputs.x, inputs.w, inputs.b)),
         CAPTURED: lambda: _captured(inputs),
         FUSED: lambda: _fused(inputs),
         BOTH: lambda: _fused_captured(inputs) if device == "cuda" else _fused_listed(inputs),
@@ -94,6 +105,8 @@ def steps_of(inputs: Inputs, missing: dict[str, str], *, compilers: bool = True)
         makers[REDUCED] = lambda: compiled(inputs, mode="reduce-overhead")
     found = {}
     for name, make in makers.items():
+        if only and name not in only:
+            continue
         try:
             found[name] = make()
         except MeasurementError as error:
@@ -103,7 +116,7 @@ def steps_of(inputs: Inputs, missing: dict[str, str], *, compilers: bool = True)
     return found
 
 
-def _kept(f: Callable[[], object], once_s: float = 0.0) -> Step:
+def kept(f: Callable[[], object], once_s: float = 0.0) -> Step:
     """A step whose result is kept until the next one has run, as in a program."""
     last: list = [None]
 
@@ -114,13 +127,13 @@ def _kept(f: Callable[[], object], once_s: float = 0.0) -> Step:
 
 
 def _captured(inputs: Inputs) -> Step:
-    made = captured(lambda x: block(x, inputs.w, inputs.b), inputs.x)
+    made = captured(lambda x: inputs.block(x, inputs.w, inputs.b), inputs.x)
     return Step(lambda: made(inputs.x), lambda: made.outputs, made.seconds, bare=made.replay)
 
 
-def tail(data: Data) -> Callable[[], object]:
+def tail(data: Data, form: Form = BLOCK_TAIL) -> Callable[[], object]:
     """The fused tail on these buffers, by the best way there is on their device."""
-    return on_gpu.fused(BLOCK_TAIL, data) if data.x.is_cuda else cpu_door.launch(BLOCK_TAIL, data, streaming=False, threads=1)
+    return on_gpu.fused(form, data) if data.x.is_cuda else cpu_door.launch(form, data, streaming=False, threads=1)
 
 
 def _fused(inputs: Inputs) -> Step:
@@ -128,7 +141,7 @@ def _fused(inputs: Inputs) -> Step:
 
     start = time.perf_counter()
     data = inputs.data(inputs.x, torch.empty_like(inputs.x))
-    rest = tail(data)
+    rest = tail(data, inputs.form)
 
     def run() -> None:
         torch.mm(inputs.x, inputs.w, out=data.x)
@@ -151,7 +164,7 @@ def _fused_captured(inputs: Inputs) -> Step:
     start = time.perf_counter()
     static = inputs.x.clone()
     data = inputs.data(static, torch.empty_like(static))
-    rest = tail(data)
+    rest = tail(data, inputs.form)
 
     def both() -> None:
         torch.mm(static, inputs.w, out=data.x)
@@ -183,7 +196,7 @@ def _fused_listed(inputs: Inputs) -> Step:
         h = torch.mm(static, inputs.w)
     data = inputs.data(static, torch.empty_like(static), h)
     replay = op_replay.Replay(record.calls, op_replay.BAKED)
-    replay.then(*tail(data).entry())
+    replay.then(*tail(data, inputs.form).entry())
     took = time.perf_counter() - start
 
     def run() -> None:
@@ -204,7 +217,7 @@ def compiled(inputs: Inputs, mode: str | None = None) -> Step:
         made(inputs.x)
     if inputs.device == "cuda":
         torch.cuda.synchronize()
-    return _kept(lambda: made(inputs.x), time.perf_counter() - start)
+    return kept(lambda: made(inputs.x), time.perf_counter() - start)
 
 
 def as_module(inputs: Inputs):
@@ -212,13 +225,18 @@ def as_module(inputs: Inputs):
     them at no step. Its code is its own."""
     import torch
 
-    module = type("Block", (torch.nn.Module,), {"forward": own_code(_forward)})()
+    forward = _forward if inputs.form.draw else _forward_drawless
+    module = type("Block", (torch.nn.Module,), {"forward": own_code(forward)})()
     module.w, module.b = (torch.nn.Parameter(t, requires_grad=False) for t in (inputs.w, inputs.b))
     return module
 
 
 def _forward(self, x):
     return block(x, self.w, self.b)
+
+
+def _forward_drawless(self, x):
+    return drawless(x, self.w, self.b)
 
 
 def said(step: Step, inputs: Inputs) -> str:
@@ -228,11 +246,11 @@ def said(step: Step, inputs: Inputs) -> str:
     out = step.out()
     product = inputs.x @ inputs.w
     if step.product is None:
-        return wrong_eager(BLOCK_TAIL, inputs.data(inputs.x, out, product), out)
+        return wrong_eager(inputs.form, inputs.data(inputs.x, out, product), out)
     off = float((step.product.float() - product.float()).abs().max())
     if off > 0.05:  # a few roundings of two-byte numbers around 1
         return f"a product is off by {off:.3g}"
-    return wrong(BLOCK_TAIL, inputs.data(inputs.x, out, step.product))
+    return wrong(inputs.form, inputs.data(inputs.x, out, step.product))
 
 
 def blocks(device: str = "cpu", progress: Progress | None = None, *, quick: bool = False) -> dict:
@@ -259,7 +277,7 @@ def blocks(device: str = "cpu", progress: Progress | None = None, *, quick: bool
             words = {way: said(step, inputs) for way, step in steps.items()}
             runs = {way: step.run for way, step in steps.items()}
             bare = {BARE.format(way): step.bare for way, step in steps.items() if step.bare}
-            took, race_, extra = _timed(device, runs, bare, inputs, quick, within(bar, 0.3, 0.7))
+            took, race_, extra = timed(device, runs, bare, inputs, quick, within(bar, 0.3, 0.7))
             races[size], shapes[size] = race_, list(shape[device])
             for way, step in steps.items():
                 rows.append(
@@ -287,7 +305,7 @@ def blocks(device: str = "cpu", progress: Progress | None = None, *, quick: bool
             "notes": notes}  # fmt: skip
 
 
-def _timed(
+def timed(
     device: str, runs: dict[str, Callable], bare: dict[str, Callable], inputs: Inputs, quick: bool, progress: Progress | None
 ) -> tuple[dict[str, float], Race, dict[str, dict]]:
     """(ns that one more step adds, the race with its A/A pair, and of each way what host and device take apart)."""

@@ -4,6 +4,8 @@ Counted from shapes: ops, FLOPs, bytes op by op and as one kernel would move the
 clock, and on a GPU what the host needs to issue it. Seen by the profiler on a GPU: kernels, how long the device was busy, where
 the host waited. On a CPU one thread is host and device: its host part is an estimate, the number of ops that compute times the
 price of an add of one element in the same race, and read-outs cost nothing there but are listed: on a GPU each would wait.
+What torch.compile made is never watched, or it would run op by op from then on: its launches and bytes are read from the code it
+generates, its FLOPs counted in what it was written as. Pass it itself: inside another function it is not recognised.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
-from utils.measure import intensity, live_storages, profiled
+from utils.measure import alloc_trace, generated_kernels, intensity, live_storages, profiled, seams
 from utils.measure.device_clock import MeasurementError
 from utils.measure.either_clock import Progress, machine_name, need, race, settled, within
 from utils.measure.quick_roofs import quick_roofs
@@ -35,6 +37,7 @@ class Board:
     `peak`: memory that the step needs beyond what was there, at most; `requested` the same before the allocator rounds up (on a
     GPU). `device_ns`: busy time on a GPU; on a CPU the step less the host's estimate. `read_outs`: ops after which the host knows
     a value, each with its number; `waits`: synchronising calls seen by the profiler. `work`: op by op. `seen`: the trace.
+    `generated`: the launches of compiled code, None for a callable that is not compiled or whose code cannot be read.
     """
 
     name: str
@@ -53,10 +56,16 @@ class Board:
     launches: int | None
     seen: traces.Seen | None
     notes: tuple[str, ...] = ()
+    generated: tuple[generated_kernels.Launch, ...] | None = None
 
     @property
     def ops(self) -> int:
-        return len(self.work.computing)
+        return len(self.work.computing if self.generated is None else self.generated)
+
+    @property
+    def bytes(self) -> int:
+        """What its launches move, each by itself."""
+        return self.work.bytes if self.generated is None else sum(launch.bytes for launch in self.generated)
 
     def to_dict(self) -> dict:
         """As plain JSON: what a study keeps of it."""
@@ -66,7 +75,7 @@ class Board:
             "dtype": self.dtype,
             "launches": self.launches,
             "ops": self.ops,
-            "bytes": self.work.bytes,
+            "bytes": self.bytes,
             "least_bytes": self.work.least_bytes,
             "flops": self.work.flops,
             "unknown": list(self.work.unknown),
@@ -109,18 +118,24 @@ def scoreboard(
     step = partial(fn, *inputs)
     report = progress or (lambda done, text: None)
     report(0.0, "counting")
-    work, read_outs, devices = _counted(step)
+    original = seams.original_of(fn)
+    work, read_outs, devices = _counted(step if original is None else partial(original, *inputs))
     device = device or _device(devices)
     need(device, "the scoreboard")
     dtype = _dtype(work)
-    peak, requested = _memory(step, device)
+    generated, told = (None, ()) if original is None else _generated(original, inputs)
+    peak, requested = _memory(step, device, compiled=original is not None)
     with settled(device) as notes:
         report(0.1, "finding the roofs of this device, once")
         roofs = roofs or roofs_of(device, dtype)
         found = _timed(step, device, at_most_s, within(progress, 0.5, 0.4))
-    notes, seen, waits = list(notes), None, {}
+    notes, seen, waits = [*notes, *told], None, {}
     step_ns = found[WHOLE].ns
     common = {"step_ns": step_ns, "products": len(products(work)), **_work(work)}
+    ops = len(work.computing)
+    if generated is not None:
+        ops, common["bytes"] = len(generated), sum(launch.bytes for launch in generated)
+        common["least_bytes"] = min(common["least_bytes"], common["bytes"])
     if device == "cuda":
         report(0.9, "profiling")
         try:
@@ -139,13 +154,14 @@ def scoreboard(
             **common,
         )
     elif device == "cuda":
-        floor = max(_work(work)["bytes"] / roofs.gbps, 1.0)
+        floor = max(common["bytes"] / roofs.gbps, 1.0)
         notes.append("how long the device was busy is the least that its bytes allow")
-        facts = Facts(host_ns=found[HOST].ns, device_ns=min(floor, step_ns), launches=len(work.computing), **common)
+        facts = Facts(host_ns=found[HOST].ns, device_ns=min(floor, step_ns), launches=ops, **common)
     else:
-        host = min(len(work.computing) * found[ONE].ns, step_ns)
-        notes.append(f"the host's part is an estimate: {len(work.computing):,} ops at the price of an add of one element")
-        facts = Facts(host_ns=host, device_ns=step_ns - host, launches=len(work.computing), serial=True, **common)
+        host = min(ops * found[ONE].ns, step_ns)
+        notes.append(f"the host's part is an estimate: {ops:,} ops at the price of an add of one element")
+        reads = sum(read_outs.values())  # none costs anything here, and no graph could hold one
+        facts = Facts(host_ns=host, device_ns=step_ns - host, launches=ops, waits=reads, serial=True, **common)
     if work.unknown:
         notes.append(f"no rule counts the FLOPs of {', '.join(work.unknown)}")
     report(1.0, "judged")
@@ -163,9 +179,10 @@ def scoreboard(
         roofs,
         read_outs,
         waits,
-        (seen.kernels if seen else None) if device == "cuda" else len(work.computing),
+        (seen.kernels if seen else None) if device == "cuda" else ops,
         seen,
         tuple(notes),
+        generated,
     )
 
 
@@ -182,7 +199,6 @@ def roofs_of(device: str, dtype: str) -> Roofs:
 
 def _counted(step: Callable) -> tuple[intensity.Work, dict[str, int], Counter]:
     """(the work of one step, its read-outs, the devices of the tensors that its ops are given); warmed up before."""
-    from utils.measure import seams
 
     counter, devices = intensity.Counter(), Counter()
 
@@ -203,6 +219,14 @@ def _counted(step: Callable) -> tuple[intensity.Work, dict[str, int], Counter]:
         raise MeasurementError("the callable ran no op of torch that computes: there is nothing to put on the scoreboard")
     names = Counter(op.op.split(".")[0] for op in counter.ops)
     return work, {name: names[name] for name in READ_OUTS if names[name]}, devices
+
+
+def _generated(original: Callable, inputs: tuple) -> tuple[tuple[generated_kernels.Launch, ...] | None, tuple[str, ...]]:
+    """(the launches of the code that torch.compile generates for it, or None where that cannot be read; what is to be told)."""
+    try:
+        return generated_kernels.of(original, *inputs), ("compiled: launches and bytes are read from the generated code",)
+    except MeasurementError as error:
+        return None, (f"compiled, and its code cannot be read: launches and bytes are those before compiling ({error})",)
 
 
 def _device(devices: Counter) -> str:
@@ -236,10 +260,13 @@ def _work(work: intensity.Work) -> dict:
     }
 
 
-def _memory(step: Callable, device: str) -> tuple[int, int | None]:
+def _memory(step: Callable, device: str, *, compiled: bool) -> tuple[int, int | None]:
     """(bytes that the step takes at most beyond what was there, the same as requested)."""
     import torch
 
+    if device == "cpu" and compiled:  # no watcher of ops may look at it
+        step()
+        return alloc_trace.trace(step, device).peak, None
     if device == "cpu":
         with live_storages.storages() as counted:
             step()

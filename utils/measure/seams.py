@@ -569,6 +569,30 @@ def generated_code(compiled, *arguments) -> list[str]:
     return list(run_and_get_code(compiled, *arguments)[1])
 
 
+# ------------------------------------------------------------------ scoreboard: what a compiled callable was written as
+# OptimizedModule._orig_mod and function._torchdynamo_orig_callable: torch 2.1 to 2.13 at least. Probe: `has_originals()`.
+# Fallback: a compiled callable is not known as one, and the scoreboard counts the ops that it runs while it is watched.
+
+
+def has_originals() -> bool:
+    """Whether a function that torch.compile was given can be found again from what it made (nothing is compiled here)."""
+    import torch
+
+    def f(x):
+        return x
+
+    try:
+        return original_of(torch.compile(f)) is f
+    except Exception:  # a Python that dynamo does not know yet
+        return False
+
+
+def original_of(fn):
+    """The module or function that torch.compile was given for `fn`; None where `fn` is not compiled."""
+    found = getattr(fn, "_orig_mod", None)
+    return found if found is not None else getattr(fn, "_torchdynamo_orig_callable", None)
+
+
 # ------------------------------------------------------------------ memory_plan: the CUDA allocator's own history
 # torch.cuda.memory._record_memory_history (with `context`) and ._snapshot: torch 2.1 to 2.13 at least. Probe:
 # `has_memory_history()`. Fallback: the profiler's memory events, whose sizes the allocator has rounded up; the trace says so.

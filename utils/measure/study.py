@@ -31,6 +31,7 @@ STUDIES = {
     "reach_the_roof": "utils.measure.reach_the_roof",
     "capture": "utils.measure.capture",
     "memory_plan": "utils.measure.planned_memory",
+    "scoreboard": "utils.measure.on_the_board",
 }
 
 

@@ -104,6 +104,9 @@ def queued(seed) -> tuple[Trace, list[int], list[list[float]]]:
         begun, here = now, []
         many = rng.choice((0, 1, 2, 5, 6, 9))
         for _ in range(many):
+            if rng.random() < 0.2:  # an op without a kernel
+                events.append(host("op", now, now + 1.0))
+                now += 1.0
             link += 1
             kind, started = ("launch", 1) if rng.random() < 0.8 else ("replay", rng.randint(2, 6))
             events += [host("op", now, now + 4.0), host(kind, now + 2.0, now + 4.0, link)]

@@ -142,7 +142,9 @@ def truth(program: Program) -> str | None:
     if first < 1.5 * WORTH or second > 0.75 * first:
         return None
     found = max(shares, key=shares.get)
-    return None if found == "unfused" and _by_launches(program) else found
+    if found == "unfused" and _by_launches(program):
+        return None
+    return None if found in HOST_KINDS and _issue_as_well(program, first) else found
 
 
 def _by_launches(program: Program) -> bool:
@@ -150,6 +152,12 @@ def _by_launches(program: Program) -> bool:
     works = [item for item in program.steps[-1] if isinstance(item, Work)]
     host = sum(item.us if isinstance(item, Other) else item.host_us * (not program.graph) for item in program.steps[-1])
     return host > 0.8 * (sum(work.kernel_us for work in works) - _shorter(program, "unfused")) and host > 0.5 * step_us(program)
+
+
+def _issue_as_well(program: Program, share: float) -> bool:
+    """What some steps load or compile could as well be saved by issuing faster, on the mean of the steps: near a border."""
+    one = facts(program)
+    return not one["wait"] and min(one["issue"], one["step"] - one["device"]) > 0.75 * share * one["step"]
 
 
 # ------------------------------------------------------------------------------------------------ what is seen of a program

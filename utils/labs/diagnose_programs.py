@@ -138,7 +138,8 @@ def truth(program: Program) -> str | None:
     shares = saved(program)
     first, second = sorted(shares.values())[-1:-3:-1]
     if first < 0.06:
-        return NONE
+        one = facts(program)
+        return NONE if one["device"] > (1 - 0.9 * WORTH) * one["step"] else None
     if first < 1.5 * WORTH or second > 0.75 * first:
         return None
     found = max(shares, key=shares.get)

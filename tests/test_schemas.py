@@ -14,7 +14,7 @@ from tests.factories import make_race, make_receipt
 from utils import paths
 from utils.measure import tree_store
 from utils.measure.timeline import Launch, OpSpan, Segment, Timeline
-from utils.model import recordings, results, schemas, studies
+from utils.model import recordings, results, schemas, sick_traces, studies
 from utils.model.schemas import SchemaError
 
 RNG = random.Random(20260729)
@@ -69,7 +69,12 @@ def a_timeline() -> dict:
     return json.loads(json.dumps(Timeline({"a + b": segment}, make_receipt("cuda").where, "2026-11-29").to_dict()))
 
 
+def a_sick_trace() -> dict:
+    return copy.deepcopy(sick_traces.of("one_by_one", device="cpu").to_dict())
+
+
 SAMPLES = {
+    "sick_trace": a_sick_trace,
     "recording": a_recording,
     "study": a_study,
     "results": a_results_file,
@@ -137,6 +142,13 @@ DAMAGES = [
     ("misconceptions", "misconceptions[0].id", put("misconceptions", 0, "id", "Call Is Work")),
     ("syllabus", "objectives[0]", drop("objectives", 0, "claims")),
     ("syllabus", "objectives[0].exercises[0]", put("objectives", 0, "exercises", ["lab 1, exercise 2"])),
+    ("diagnoses", "diagnoses[2]", drop("diagnoses", 2, "cure")),
+    ("diagnoses", "diagnoses[0].name", put("diagnoses", 0, "name", "bad")),
+    ("diagnoses", "diagnoses[1]", put("diagnoses", 1, "symptom", "an unknown key")),
+    ("sick_trace", "traceEvents[2]", drop("traceEvents", 2, "dur")),
+    ("sick_trace", "oneAddPriced.facts", put("oneAddPriced", "facts", {"step_ns": 5.0})),
+    ("sick_trace", "oneAddPriced.variant.size", put("oneAddPriced", "variant", "size", 0)),
+    ("sick_trace", "traceEvents", put("traceEvents", [])),
     ("glossary", "terms[0].definition", put("terms", 0, "definition", "short")),
     ("glossary", "terms[0]", put("terms", 0, "links", [])),
     ("stages", "rows[3].stage", put("rows", 3, "stage", "Argument Parser")),
@@ -268,6 +280,10 @@ def test_misconception_glossary_and_stage_references_are_checked():
     bad["terms"][0]["see"] = [bad["terms"][0]["id"]]
     bad["terms"][1]["term"] = bad["terms"][2]["term"].upper()
     assert len(schemas.glossary_problems(bad)) == 2
+    bad = committed("diagnoses")
+    bad["diagnoses"][0]["lessons"] = ["nowhere"]
+    bad["diagnoses"][1]["id"] = bad["diagnoses"][2]["id"]
+    assert len(schemas.diagnosis_problems(bad)) == 2
     bad = committed("stages")
     bad["stages"][0]["group"] = "cellar"
     bad["groups"].append({"id": "attic", "title": "attic"})

@@ -1,5 +1,5 @@
 """The one terminal entry: python -m utils preflight | price | trace | record | verify | figures | results |
-selfcheck | ledger.
+selfcheck | ledger | diagnose.
 
 Each command lives in its own file under `utils/commands`. Exit codes: 0 done, 1 something is wrong with what was measured
 or read (or a check failed), 2 the command cannot be carried out as asked, 130 interrupted.

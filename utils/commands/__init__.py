@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 
-COMMANDS = ("preflight", "price", "trace", "record", "verify", "figures", "results", "selfcheck", "ledger")
+COMMANDS = ("preflight", "price", "trace", "record", "verify", "figures", "results", "selfcheck", "ledger", "diagnose")
 
 
 class Refused(Exception):

@@ -1,7 +1,7 @@
 """Run every instrument on this machine and write one recording (a JSON file with the samples).
 
-With `--study` it is one lesson's own measurements instead. An instrument that fails costs its own part, not the recording: the
-reason is written into the file and printed.
+With `--study` it is one lesson's own measurements instead, with `--sick` the traces of sick programs. An instrument that fails
+costs its own part, not the recording: the reason is written into the file and printed.
 """
 
 from __future__ import annotations
@@ -18,6 +18,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", metavar="FILE", type=Path, help="where to write (default: your own folder, under its stem)")
     parser.add_argument("--study", metavar="NAME", help="one lesson's study (dispatcher, autograd, launch, …), no receipts")
     parser.add_argument(
+        "--sick", metavar="NAME", help="traces of a sick program and its healthy twin; `all` for every one of them"
+    )
+    parser.add_argument("--size", type=float, default=1.0, help="with --sick: scales the program's data (default 1)")
+    parser.add_argument("--seed", type=int, default=0, help="with --sick: other random numbers (default 0)")
+    parser.add_argument(
         "--device", choices=("auto", "cpu", "cuda"), default="auto", help="auto records the CPU, and the GPU when there is one"
     )
 
@@ -28,6 +33,8 @@ def run(args: argparse.Namespace) -> int:
 
     device = machine.fingerprint()["device"] if args.device == "auto" else args.device
     device_or_refuse(device)
+    if args.sick:
+        return _sick(args.sick, device, args.out, args.size, args.seed)
     if args.out and args.out.is_dir():
         raise Refused(f"{args.out} is a folder; --out takes a file name")
     if args.study:
@@ -68,6 +75,38 @@ def _study(name: str, device: str, out: Path | None) -> int:
     except OSError as error:
         raise Refused(f"{path} could not be written: {error.strerror or error}", code=1) from error
     print(f"wrote {path} ({path.stat().st_size / 1000:,.0f} kB): {', '.join(study.parts)}")
+    return 0
+
+
+def _sick(name: str, device: str, out: Path | None, size: float, seed: int) -> int:
+    """Records traces of one sick program or of all, each with its twin, into a folder; the exit code."""
+    from utils import paths
+    from utils.measure import sick, sick_recorder
+    from utils.model import recordings, sick_traces
+    from utils.show import progress
+
+    if name != "all" and name not in sick.PROGRAMS:
+        raise Refused(f"there is no sick program {name!r}; there are {', '.join(sick.PROGRAMS)}, and all")
+    if not 0 < size <= 100 or seed < 0:
+        raise Refused(f"--size {size:g} --seed {seed}: a size is between 0 and 100, a seed is not negative")
+    if out and out.exists() and not out.is_dir():
+        raise Refused(f"{out} is a file; with --sick, --out takes a folder")
+    names = [n for n, p in sick.PROGRAMS.items() if device in p.devices] if name == "all" else [name]
+    if name != "all" and device not in sick.PROGRAMS[name].devices:
+        raise Refused(f"{name} is a program for {', '.join(sick.PROGRAMS[name].devices)}")
+    folder, written = out or paths.home() / "sick", 0
+    with progress.bar("recording traces") as bar:
+        for which, found in sick_recorder.record_all(names, device, size=size, seed=seed, progress=bar):
+            try:
+                if isinstance(found, Exception):
+                    raise found
+                path = sick_traces.write(found, folder)
+                print(f"wrote {path} ({path.stat().st_size / 1000:,.1f} kB)")
+                written += 1
+            except (recordings.RecordingError, OSError, RuntimeError) as reason:
+                print(f"not recorded: {which}: {reason}")
+    if not written:
+        raise Refused("no trace could be recorded, so there is nothing to keep", code=1)
     return 0
 
 

@@ -24,16 +24,16 @@ def to_json(data: Any, *, compact: bool = False) -> str:
     return json.dumps(data, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Replace `path` by `text` in one step: readers see the old file or the new one, never a part.
+def write_atomically(path: Path, content: str | bytes) -> None:
+    """Replace `path` by `content` in one step: readers see the old file or the new one, never a part.
 
-    The text is written to a temporary file beside it and flushed to the disk before it takes the name. Raises OSError (a
+    It is written to a temporary file beside it and flushed to the disk before it takes the name. Raises OSError (a
     full disk, a read-only folder) with the old file intact and the temporary one removed.
     """
     temporary = path.with_name(f"{path.name}.{os.getpid()}{TEMPORARY}")
     try:
-        with open(temporary, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
+        with open(temporary, "wb") as file:
+            file.write(content.encode("utf-8") if isinstance(content, str) else content)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)

@@ -51,6 +51,7 @@ FILES = {
     "misconceptions": "misconceptions.yml",
     "glossary": "glossary.yml",
     "syllabus": "syllabus.yml",
+    "diagnoses": "diagnoses.yml",
 }
 
 
@@ -324,6 +325,15 @@ def glossary_problems(glossary: dict) -> list[str]:
     return out
 
 
+def diagnosis_problems(diagnoses: dict) -> list[str]:
+    """Ids and names given twice, lessons that do not exist."""
+    rows = diagnoses["diagnoses"]
+    out = _repeated([d["id"] for d in rows], "diagnoses: id") + _repeated([d["name"] for d in rows], "diagnoses: name")
+    for row in rows:
+        out += _unknown("diagnoses", row["id"], "lesson", row["lessons"], set(LESSONS))
+    return out
+
+
 def problems() -> list[str]:
     """Every broken reference between the committed files, in words; empty when all is well. Validates them first."""
     for kind in FILES:
@@ -338,4 +348,5 @@ def problems() -> list[str]:
         *glossary_problems(glossary),
         *question_problems(questions, misconceptions, glossary),
         *bank_problems(questions, claims, stages),
+        *diagnosis_problems(load("diagnoses")),
     ]

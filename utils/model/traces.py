@@ -70,7 +70,8 @@ def read(file: str | Path) -> list[dict]:
     try:
         found = json.loads(text)
     except (json.JSONDecodeError, RecursionError) as error:
-        raise NoTrace(f"{path}: not a trace (its JSON is damaged: {error})") from error
+        cut = " it ends in the middle: was the program stopped while it wrote?" if text.strip()[-1:] not in ("}", "]") else ""
+        raise NoTrace(f"{path}: not a trace (its JSON is damaged:{cut} {error})") from error
     events = found.get("traceEvents") if isinstance(found, dict) else found
     if not isinstance(events, list):
         raise NoTrace(f"{path}: not a trace (no list of traceEvents)")

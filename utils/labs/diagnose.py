@@ -99,7 +99,8 @@ def _program(rng: random.Random, illness: str, second: bool) -> Program:
         if "waits_for_data" in illnesses:
             step.insert(0, Other("load", rng.uniform(0.9, 2.2) * busy * (rng.uniform(0.5, 0.9) if second else 1.0)))
         elif illness in (NONE, "unfused", "wide_dtype") and not works[-1].read:  # the next batch comes while the device works
-            step.insert(0, Other("load", rng.uniform(0.02, 0.3) * max(0.0, device - 1.3 * host_us * len(works))))
+            hidden = rng.uniform(0.02, 0.3) * (device - 1.3 * host_us * len(works))
+            step[:0] = [Other("load", hidden)] if hidden > 1.0 else []
         if number in compiles and (illness != "launch_bound" or rng.random() < 0.5):
             step.insert(0, Other("compile", rng.uniform(1.5, 5.0) * busy))
         if graph and (number == 0 or "recaptures" in illnesses):

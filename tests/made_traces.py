@@ -116,8 +116,9 @@ class Made:
         self.now += 1.5
 
     def memory(self, us: float, call: str = "cudaMalloc") -> None:
-        self.add("cuda_runtime", call, self.now, self.about(us))
-        self.now += self.about(us) + 1.0
+        took = self.about(us)
+        self.add("cuda_runtime", call, self.now, took)
+        self.now += took + 1.0
 
     def compile(self, us: float) -> None:
         """A compilation, with the thousand ops that it runs on shapes alone inside."""
@@ -218,13 +219,21 @@ def _wide(t: Made) -> None:
 
 
 def _captures(t: Made) -> None:
-    if t.cuda:
+    if t.cuda:  # as torch.cuda.graph does it: wait, collect garbage, empty the cache, and only then capture
+        t.wait("cudaDeviceSynchronize")
+        t.python(1500.0)
+        t.memory(200.0, "cudaFree")
+        t.memory(300.0)
         t.capture(13)
         t.replay(13, 3.0)
     else:
         for _ in range(13):
-            with t.spanning("cpu_op", "aten::mul"), t.spanning("cpu_op", "PythonDispatchMode"):
-                t.python(700.0)
+            with t.spanning("cpu_op", "aten::mul"):
+                t.python(9.0)
+                with t.spanning("cpu_op", "PythonDispatchMode"):
+                    t.python(700.0)
+                    t.op("aten::mul", 8.0, dims=[[64], []])
+                t.python(4.0)
 
 
 def _few_rows(t: Made) -> None:

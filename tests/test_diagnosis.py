@@ -10,11 +10,13 @@ import pytest
 import torch
 
 from tests.made_traces import BF16, ELEMENTWISE, ILL, TF32, Made, a_trace, chain, filling, loader, product, small, transposing
+from utils import paths
 from utils.__main__ import main
 from utils.measure.sick import PROGRAMS
-from utils.model import schemas, traces
+from utils.model import schemas, sick_traces, traces
 from utils.model.diagnosis import NONE, RULES, diagnose, key
 from utils.model.trace_features import features, kind_of, kind_of_kernel
+from utils.show import diagnosis_page
 
 SEEDS = [random.Random(20261130).randrange(10**6) for _ in range(1)] + list(range(5))
 CASES = [(name, device) for name in ILL for device in ("cpu", "cuda") if a_trace(name, device) is not None]
@@ -257,6 +259,18 @@ def test_kernels_of_a_step_that_end_after_its_mark_are_its_own():
     assert f.step_ns > 4e6 * 0.9 and f.busy > 0.9 and f.kernels == 4
 
 
+def test_the_wait_that_closes_a_recording_is_not_the_programs():
+    def with_end(wait):
+        t = Made("cuda", 1)
+        with t.step():
+            chain(t, 4, 1000.0)
+        if wait:
+            t.wait("cudaDeviceSynchronize")
+        return features(t.events())
+
+    assert with_end(True).to_dict() == with_end(False).to_dict() and with_end(True).wait == 0
+
+
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
@@ -404,3 +418,27 @@ def test_a_trace_without_an_event_that_counts_is_refused_in_words():
         features([])
     with pytest.raises(traces.NoTrace):
         traces.read("no such file")
+
+
+# ------------------------------------------------------------------------------------------------ the page
+
+
+def test_the_committed_answer_key_is_what_the_recordings_give(tmp_path, capsys):
+    page = tmp_path / "key.md"
+    assert main(["diagnose", "--key", "--out", str(page)]) == 0
+    assert page.read_text(encoding="utf-8") == (paths.REPO / "figures" / diagnosis_page.FILE).read_text(encoding="utf-8"), (
+        "python -m utils diagnose --key"
+    )
+
+
+def test_the_page_has_every_diagnosis_and_program_and_claims_no_recording_that_is_not_there(monkeypatch):
+    page = diagnosis_page.page()
+    assert all(f"## {entry.name}\n" in page and entry.reason in page and entry.cure in page for entry in key().values())
+    assert all(f"(`{name}`)" in page for name in PROGRAMS)
+    monkeypatch.setattr(sick_traces, "FOLDER", sick_traces.FOLDER / "nowhere")
+    empty = diagnosis_page.page()
+    assert "recorded · " not in empty and empty.count("not recorded | – | –") == sum(len(p.devices) for p in PROGRAMS.values())
+
+
+def test_neither_a_file_nor_the_key_is_asked_for(capsys):
+    assert main(["diagnose"]) == 2 and "give the file" in capsys.readouterr().err

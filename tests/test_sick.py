@@ -16,11 +16,13 @@ from utils.__main__ import main
 from utils.measure import sick_recorder
 from utils.measure.device_clock import MeasurementError
 from utils.measure.sick import PROGRAMS
-from utils.model import sick_traces
+from utils.model import bank, sick_traces
 from utils.model.diagnosis import diagnose, key
 from utils.model.recordings import RecordingError
 from utils.model.sick_traces import HEALTHY, SICK, Recorded
 from utils.model.trace_features import features, step_marks
+from utils.show import trace_pictures
+from utils.show.picture import Picture
 
 COMMITTED = sick_traces.available()
 ON_CPU = [p for p in PROGRAMS.values() if "cpu" in p.devices]
@@ -281,3 +283,22 @@ def test_what_does_not_exist_is_refused_before_a_process_is_started(monkeypatch)
         sick_recorder.record("giant_product", HEALTHY)
     with pytest.raises(MeasurementError, match="does not run on cpu"):
         sick_recorder.record("across_the_bus", SICK, "cpu")
+
+
+# ------------------------------------------------------------------------------------------------ questions about them
+
+ASKED = [q for q in bank.practice() if "sick" in q.get("trace", {})]
+
+
+@pytest.mark.parametrize("question", ASKED, ids=lambda q: q["id"])
+def test_a_question_about_a_recorded_trace_shows_it_and_not_its_answer(question):
+    shown = trace_pictures.picture(question["trace"])
+    program = PROGRAMS[question["trace"]["sick"]]
+    assert isinstance(shown, Picture) and program.id not in shown.text() and "recorded · " in shown.text()
+    assert key()[program.diagnosis].name not in shown.text() and program.title not in shown.text()
+
+
+def test_a_question_whose_trace_is_not_recorded_says_so(monkeypatch):
+    monkeypatch.setattr(sick_traces, "FOLDER", sick_traces.FOLDER / "nowhere")
+    assert len(ASKED) >= 5
+    assert "not recorded" in trace_pictures.picture(ASKED[0]["trace"])

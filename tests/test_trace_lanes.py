@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 import pytest
 
@@ -67,6 +68,16 @@ def test_the_work_of_a_step_is_what_its_own_calls_started():
         found = lanes(t.events(), step)
         assert len(found.lanes["device"]) == 2 and found.step == step and found.steps == 3
     assert lanes(t.events(), 2).us > 15_000, "the queue still holds the steps before"
+
+
+@pytest.mark.parametrize(("name", "device"), ALL)
+def test_no_span_leaves_its_step(name, device):
+    for step in range(3):
+        found = lanes(a_trace(name, device, 6), step)
+        for lane, spans in found.lanes.items():
+            assert all(-1e-6 <= s.start <= s.end <= found.us + 0.01 for s in spans), (lane, step)
+            if lane != "device" or name != "recaptures":  # a graph's kernels are one span each, and touch
+                assert all(a.end <= b.start + 0.01 for a, b in pairwise(spans)), lane
 
 
 def test_the_step_shown_is_the_one_of_median_length_and_another_can_be_asked_for():

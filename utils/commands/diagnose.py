@@ -17,11 +17,17 @@ LARGE = 20_000_000  # bytes, from which reading takes long enough to show a bar
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", type=Path, help="what export_chrome_trace wrote: .json or .json.gz")
+    parser.add_argument("file", metavar="FILE", nargs="?", type=Path, help="what export_chrome_trace wrote: .json or .json.gz")
     parser.add_argument("--json", action="store_true", help="print the diagnosis and all that was seen as JSON")
+    parser.add_argument("--key", action="store_true", help="write the answer key of the recorded traces as a page")
+    parser.add_argument("--out", metavar="PAGE", type=Path, help="with --key: where to (default: figures/diagnoses.md)")
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.key:
+        return _key(args.out)
+    if args.file is None:
+        raise Refused("give the file of a trace (or --key for the answer key)")
     from utils.model import traces
     from utils.model.diagnosis import diagnose
     from utils.show import progress
@@ -47,6 +53,22 @@ def run(args: argparse.Namespace) -> int:
         print_json({"file": args.file.name, "events": len(events), **found.to_dict()})
         return 0
     print(text(args.file.name, len(events), found, width()))
+    return 0
+
+
+def _key(out: Path | None) -> int:
+    """Writes the answer key; the exit code."""
+    from utils import paths
+    from utils.model import files
+    from utils.show import diagnosis_page
+
+    out = out or paths.REPO / "figures" / diagnosis_page.FILE
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        files.write_atomically(out, diagnosis_page.page())
+    except OSError as error:
+        raise Refused(f"{out} cannot be written: {error.strerror or error}") from error
+    print(f"wrote {out}")
     return 0
 
 

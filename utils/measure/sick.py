@@ -88,14 +88,14 @@ def _forward(x, weights, biases):
 
 def one_by_one(device: str, size: float = 1.0, seed: int = 0) -> Step:
     """A batch, one sample at a time."""
-    n, width = _of(device, 16, 64, size), 16
+    n, width = _of(device, 16, 24, size), 16
     samples = list(_rand((n, width), device, seed).split(1))
     layers = _mlp(device, seed, width, 4)
     return lambda: [_forward(x, *layers) for x in samples]
 
 
 def all_at_once(device: str, size: float = 1.0, seed: int = 0) -> Step:
-    n, width = _of(device, 16, 64, size), 16
+    n, width = _of(device, 16, 24, size), 16
     batch = _rand((n, width), device, seed)
     layers = _mlp(device, seed, width, 4)
     return lambda: _forward(batch, *layers)
@@ -105,7 +105,7 @@ def element_by_element(device: str, size: float = 1.0, seed: int = 0) -> Step:
     """A running maximum, written into the result one number at a time."""
     import torch
 
-    n = _of(device, 48, 256, size)
+    n = _of(device, 48, 96, size)
     x, out = _rand((n,), device, seed), torch.empty(n, device=device)
 
     def step():
@@ -120,14 +120,14 @@ def element_by_element(device: str, size: float = 1.0, seed: int = 0) -> Step:
 def whole_vector(device: str, size: float = 1.0, seed: int = 0) -> Step:
     import torch
 
-    x = _rand((_of(device, 48, 256, size),), device, seed)
+    x = _rand((_of(device, 48, 96, size),), device, seed)
     return lambda: torch.cummax(x, 0).values
 
 
 def _parameters(device: str, size: float, seed: int):
     import torch
 
-    n = _of(device, 40, 200, size)
+    n = _of(device, 40, 80, size)
     out = [torch.nn.Parameter(_rand((32,), device, seed + i)) for i in range(n)]
     for p in out:
         p.grad = torch.rand_like(p)
@@ -163,9 +163,9 @@ def read_outs(device: str, size: float = 1.0, seed: int = 0) -> Step:
     return step
 
 
-def one_read_out(device: str, size: float = 1.0, seed: int = 0) -> Step:
+def no_read_out(device: str, size: float = 1.0, seed: int = 0) -> Step:
     x = _rand((_of(device, 96, 64, size), 64), device, seed)
-    return lambda: x.square().mean(1).sum().item()
+    return lambda: x.square().mean(1).sum()
 
 
 def sync_each_op(device: str, size: float = 1.0, seed: int = 0) -> Step:
@@ -584,8 +584,8 @@ _LIST = (
         "A loss summed in Python",
         "reads_out",
         read_outs,
-        one_read_out,
-        _SAME + "summed where it is and read out once",
+        no_read_out,
+        _SAME + "summed where it is, to be read out after the loop",
         on_a_cpu="nothing is waited for: a read-out costs a call; on a GPU each waits for the device",
     ),
     Program(

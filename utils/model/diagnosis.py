@@ -149,7 +149,7 @@ def _recompiles(f: Features):
     if f.compiles and not (f.same_shapes is True and f.steps > 1):
         yield (
             _in_the_way(f, f.compile),
-            f"{_n(f.compiles)} compilations a step take {f.compile:.0%} of it, and the shapes are not the same in every step.",
+            f"{_some(f.compiles, 'compilation')} a step take {f.compile:.0%} of it, and the shapes are not always the same.",
         )
 
 
@@ -157,11 +157,17 @@ def _recaptures(f: Features):
     if f.compiles and f.same_shapes is True and f.steps > 1:
         yield (
             _in_the_way(f, f.compile),
-            f"{_n(f.compiles)} compilations a step take {f.compile:.0%} of it, with the same shapes in every step.",
+            f"{_some(f.compiles, 'compilation')} a step take {f.compile:.0%} of it, with the same shapes in every step.",
+        )
+    elif f.captures and f.device == "cuda":
+        # Before a capture begins torch waits for the device, collects garbage and gives memory back: that is its price as well.
+        before = f.malloc + f.wait + f.long_gaps if f.captures >= 0.5 else 0.0
+        yield (
+            _in_the_way(f, min(1.0, f.capture + before)),
+            f"{_some(f.captures, 'capture')} a step take {f.capture:.0%} of it, with what goes before {f.capture + before:.0%}.",
         )
     elif f.captures:
-        how = "captures" if f.device == "cuda" else "recordings op by op in Python"
-        yield _in_the_way(f, f.capture), f"{_n(f.captures)} {how} a step take {f.capture:.0%} of it."
+        yield f.capture, f"{_some(f.captures, 'recording')} a step, op by op in Python, take {f.capture:.0%} of it."
 
 
 def _waits_for_data(f: Features):
@@ -190,13 +196,13 @@ def _reads_out(f: Features):
             lost = max(0.0, f.idle - max(f.long_gaps, f.loader, f.compile, f.capture, f.malloc))
             yield (
                 lost,
-                f"The host waits {_n(sum(f.waits.values()))} times a step, for {f.wait:.0%} of it, and the device stands still "
-                f"for {f.idle:.0%}.",
+                f"The host waits {_some(sum(f.waits.values()), 'time')} a step, for {f.wait:.0%} of it, and the device stands "
+                f"still for {f.idle:.0%}.",
             )
     elif f.read_outs >= 4:
         around = f.small * min(1.0, f.read_outs / max(1.0, f.ops))
         reason = (
-            f"{_n(f.read_outs)} values are read out a step; with the calls around them that is {max(f.read_out, around):.0%}."
+            f"{_some(f.read_outs, 'value')} read out a step; with the calls around them that is {max(f.read_out, around):.0%}."
         )
         yield max(f.read_out, around), reason
 
@@ -205,7 +211,7 @@ def _allocates_anew(f: Features):
     if f.mallocs:
         yield (
             max(f.malloc, min(f.malloc * 2, f.idle)),
-            f"{_n(f.mallocs)} calls a step get memory from the driver or give it back; they take {f.malloc:.0%} of it.",
+            f"{_some(f.mallocs, 'call')} a step to get memory from the driver or give it back take {f.malloc:.0%} of it.",
         )
     if f.big["fill"]:
         yield f.big["fill"], f"Filling large new tensors takes {f.big['fill']:.0%} of the step."
@@ -225,14 +231,14 @@ def _small_batch(f: Features):
     if f.big["product"] and f.rows is not None and f.rows <= FEW_ROWS and (f.weight_bytes or 0) >= WEIGHTS:
         yield (
             f.big["product"],
-            f"Products of {_n(f.rows)} {'row' if f.rows == 1 else 'rows'} with {f.weight_bytes / 1e6:.3g} MB of weights each "
+            f"Products of {_some(f.rows, 'row')} with {f.weight_bytes / 1e6:.3g} MB of weights each "
             f"take {f.big['product']:.0%} of the step.",
         )
 
 
 def _bandwidth_bound(f: Features):
     if f.big["elementwise"]:
-        replayed = f", replayed from {_n(f.replays)} graph a step" if f.replays else ""
+        replayed = f", replayed by {_some(f.replays, 'call')} a step" if f.replays else ""
         yield (
             f.big["elementwise"],
             f"Elementwise ops and reductions on large tensors take {f.big['elementwise']:.0%} of the step{replayed}.",
@@ -285,6 +291,11 @@ RULES: dict[str, Rule] = {
     "launch_bound": _launch_bound,
     "compute_bound": _compute_bound,
 }
+
+
+def _some(count: float, word: str) -> str:
+    """A count with its noun, in the plural where it is not one."""
+    return f"{_n(count)} {word}" if abs(count - 1) < 0.05 else f"{_n(count)} {word}s"
 
 
 def _n(count: float) -> str:

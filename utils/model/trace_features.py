@@ -68,6 +68,7 @@ LONG_GAP_US = (
 )
 SMALL_BYTES = 1 << 16  # an op on less is over about when it has been issued
 SMALL_US = 50.0
+ROUNDING_US = 2e-3  # files round to a nanosecond
 PREEMPTED_US = 1000.0  # an op on a few bytes that takes longer computes much, or lost its core for a while
 BIG_BYTES = 1 << 20  # more than a core's nearer caches hold
 
@@ -147,7 +148,7 @@ class Features:
 class _Op:
     """An op of the host with what it spent itself; times in µs."""
 
-    __slots__ = ("name", "start", "end", "own", "dims", "types", "depth", "excluded", "parent")
+    __slots__ = ("name", "start", "end", "own", "dims", "types", "parent")
 
     def __init__(self, event: dict):
         self.name, self.start = event["name"], float(event["ts"])
@@ -155,7 +156,14 @@ class _Op:
         self.own = self.end - self.start
         args = event.get("args") or {}
         self.dims, self.types = args.get("Input Dims"), args.get("Input type")
-        self.depth, self.excluded, self.parent = 0, False, None
+        self.parent: _Op | None = None
+
+    def outermost(self) -> _Op:
+        """The furthest of the ops of torch around it, one in the other; itself where none is."""
+        op = self
+        while op.parent is not None and op.parent.name.startswith("aten::"):
+            op = op.parent
+        return op
 
     def bytes(self) -> float | None:
         """Bytes of its tensor inputs and, again, of what it is taken to write: the largest of them, or a whole list of them.
@@ -185,31 +193,37 @@ def features(events: Iterable[dict]) -> Features:
     events = [e for e in events if isinstance(e.get("name"), str) and e.get("cat") != "Trace"]
     if not events:
         raise ValueError("a trace without an event")
-    begin, end, steps, marked = _window(events)
-    events = [e for e in events if begin <= float(e["ts"]) < end or (float(e["ts"]) == begin == end)]
+    begin, host_end, end, steps, marked = _window(events)
+    # What the host does after the last step is not the program's, such as the wait that closes the recording.
+    until = {cat: end for cat in traces.DEVICE}
+    events = [e for e in events if begin <= float(e["ts"]) < until.get(e.get("cat"), host_end) or begin == end]
     span = max(end - begin, 1e-9)
     ops = _ops(events)
     loader = [_span(e) for e in events if e.get("cat") in ("user_annotation", "cpu_op") and LOADER.search(e["name"])]
     compiles = [(o.start, o.end) for o in ops if COMPILES.search(o.name)]
     compiles += [_span(e) for e in events if e.get("cat") == "user_annotation" and "dynamo_timed" in e["name"]]
-    _exclude(ops, loader + compiles)
+    apart = _inside(ops, loader + compiles)
     calls = [e for e in events if e.get("cat") in traces.RUNTIME]
     work = [e for e in events if e.get("cat") in traces.DEVICE]
     device = "cuda" if work else "cpu"
-    traced = [(o.start, o.end) for o in ops if TRACES.search(o.name) and not o.excluded]
+    real = [o for o in ops if id(o) not in apart]
+    handed_on = {o.outermost() for o in real if TRACES.search(o.name)}  # ops that Python runs once more inside
+    traced = [(o.start, o.end) for o in handed_on]
+    recorded = _inside(real, traced)
     host = [(o.start, o.end) for o in ops] + loader + compiles + [_span(e) for e in calls]
-    gaps = _gaps(host, begin, end)
-    real = [o for o in ops if not o.excluded]
+    gaps = _gaps(host, begin, host_end)
     captured = [_span(e) for e in calls if CAPTURES.search(e["name"])]
     named, big, wide, by, products = _device_time(work, calls, real) if work else _host_time(real)
     busy = traces.covered(_span(e) for e in work) if work else traces.covered((o.start, o.end) for o in real)
-    computing = [o for o in real if o.name.startswith("aten::") and not NO_WORK.search(o.name)]
+    computing = [o for o in real if o.name.startswith("aten::") and not NO_WORK.search(o.name) and o not in handed_on]
     waits = [e for e in calls if traces.WAITS.search(e["name"])]
     bus = [e for e in work if e.get("cat") == "gpu_memcpy" and BUS.search(e["name"])]
     mallocs = [e for e in calls if MALLOCS.search(e["name"])]
     kernels = [e for e in work if e.get("cat") == "kernel"]
     sizes = [b for o in computing if (b := o.bytes()) is not None]
-    small = sum(o.own for o in real if _small(o)) + sum(stop - start for start, stop in gaps if stop - start < LONG_GAP_US)
+    small = sum(o.own for o in real if _small(o) and id(o) not in recorded) + sum(
+        stop - start for start, stop in gaps if stop - start < LONG_GAP_US
+    )
     total = sum(named.values()) or 1.0
     return Features(
         device=device,
@@ -297,16 +311,17 @@ def _span(event: dict) -> tuple[float, float]:
     return float(event["ts"]), float(event["ts"]) + float(event["dur"])
 
 
-def _window(events: Sequence[dict]) -> tuple[float, float, int, bool]:
-    """(begin, end) of the marked steps together, with the work of the device that they left behind; how many; whether marked."""
+def _window(events: Sequence[dict]) -> tuple[float, float, float, int, bool]:
+    """(begin, end on the host, end of the work that the device was left with) of the marked steps; how many; whether marked."""
     marks = step_marks(events)
     if not marks:
         spans = [_span(e) for e in events]
-        return min(s for s, _ in spans), max(e for _, e in spans), 1, False
+        last = max(e for _, e in spans)
+        return min(s for s, _ in spans), last, last, 1, False
     begin, end = marks[0][0], max(stop for _, stop in marks)
     launched = {_number(e) for e in events if e.get("cat") in traces.RUNTIME and begin <= float(e["ts"]) <= end} - {None}
     late = [_span(e)[1] for e in events if e.get("cat") in traces.DEVICE and _number(e) in launched]
-    return begin, max([end, *late]), len(marks), True
+    return begin, end, max([end, *late]), len(marks), True
 
 
 def _number(event: dict):
@@ -323,28 +338,33 @@ def _ops(events: Iterable[dict]) -> list[_Op]:
         lane.sort(key=lambda o: (o.start, -o.end))
         around: list[_Op] = []
         for op in lane:
-            while around and around[-1].end <= op.start:
+            while around and around[-1].end <= op.start + ROUNDING_US:
                 around.pop()
             if around:
-                op.parent, op.depth = around[-1], len(around)
+                op.parent = around[-1]
                 around[-1].own = max(0.0, around[-1].own - (min(op.end, around[-1].end) - op.start))
             around.append(op)
     return sorted((op for lane in lanes.values() for op in lane), key=lambda o: o.start)
 
 
-def _exclude(ops: list[_Op], spans: list[tuple[float, float]]) -> None:
-    """Marks the ops that run inside a compilation or inside a loader: they are its work, not the step's."""
+def _inside(ops: list[_Op], spans: list[tuple[float, float]]) -> set[int]:
+    """Ids of the ops (in the order of their begin) that run inside one of the spans: a compilation's, a loader's, a recording's.
+
+    They are its work, and not the step's.
+    """
     merged: list[list[float]] = []
     for start, stop in sorted(spans):
         if merged and start <= merged[-1][1]:
             merged[-1][1] = max(merged[-1][1], stop)
         else:
             merged.append([start, stop])
-    at = 0
+    at, found = 0, set()
     for op in ops:
-        while at < len(merged) and merged[at][1] < op.start:
+        while at < len(merged) and merged[at][1] <= op.start:
             at += 1
-        op.excluded = at < len(merged) and merged[at][0] <= op.start and op.end <= merged[at][1]
+        if at < len(merged) and merged[at][0] <= op.start and op.end <= merged[at][1] + ROUNDING_US:
+            found.add(id(op))
+    return found
 
 
 def _gaps(spans: list[tuple[float, float]], begin: float, end: float) -> list[tuple[float, float]]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from utils.model import traces
 from utils.model.diagnosis import Diagnosis
 from utils.model.sick_traces import Recorded
-from utils.model.trace_features import COMPILES, LOADER, Features, kind_of, kind_of_kernel, step_marks
+from utils.model.trace_features import COMPILES, LOADER, TRACES, Features, kind_of, kind_of_kernel, step_marks
 from utils.show import theme
 from utils.show.lanes_figure import ticks
 from utils.show.picture import Picture
@@ -22,7 +22,8 @@ from utils.show.tables import Table, significant
 
 WIDTH, LEFT, RIGHT, TOP, LANE, GAP = 760, 92, 12, 46, 36, 14
 NARROW = 0.7  # px: what lies closer together, and is of one kind, is drawn as one span
-LETTER = 5.6  # px
+LETTER = 6.2  # px
+ROUNDING = 2e-3  # µs: steps touch, and files round
 KINDS = {  # what a span is: (words, colour, hatch)
     "product": ("product", theme.VERMILION, "waves"),
     "elementwise": ("elementwise or reduction", theme.BLUE, ""),
@@ -32,12 +33,15 @@ KINDS = {  # what a span is: (words, colour, hatch)
     "loader": ("data loader", theme.GREEN, "flat"),
     "compile": ("compilation", theme.SKY, "cross"),
     "launch": ("launch or other call", theme.SKY, ""),
-    "capture": ("capture of a graph", theme.GREEN, "cross"),
+    "capture": ("recording of a graph", theme.GREEN, "cross"),
     "memory": ("memory from the driver", theme.YELLOW, "dots"),
     "wait": ("host waits", theme.GREY, "falling"),
     "other": ("views, wrappers, frames", "#D8DCE3", ""),
     "idle": ("device idle", "#F3F4F6", "dots"),
 }
+
+
+WHOLE = ("loader", "compile", "capture")  # what happens inside one of these is its own
 
 
 @dataclass(frozen=True)
@@ -77,8 +81,6 @@ def lanes(events: Iterable[dict], step: int | None = None) -> Lanes:
     if marks:
         chosen = step if step is not None else sorted(range(len(marks)), key=lambda i: marks[i][1] - marks[i][0])[len(marks) // 2]
         begin, end = marks[chosen]
-        if chosen + 1 < len(marks) or step is not None:
-            end = max(end, begin)
     else:
         if step not in (None, 0):
             raise IndexError(f"no step is marked in this trace, so there is no step {step}")
@@ -89,8 +91,9 @@ def lanes(events: Iterable[dict], step: int | None = None) -> Lanes:
     work = [e for e in events if e.get("cat") in traces.DEVICE]
     # The device's work is that which the step's calls started, wherever the queue put it.
     work = [e for e in work if (e.get("args") or {}).get("correlation") in mine or (not calls and begin <= float(e["ts"]) < end)]
+    # What the host does after its step is not the step's, however long the device works on.
+    inside = [e for e in events if begin <= float(e["ts"]) < end - ROUNDING or begin == end]
     end = max([end, *(float(e["ts"]) + float(e["dur"]) for e in work)])
-    inside = [e for e in events if begin <= float(e["ts"]) < end or begin == end]
     out = {"host": _painted(_host(inside, begin))}
     if work:
         out["calls"] = tuple(
@@ -150,7 +153,7 @@ def _host(events: list[dict], begin: float) -> list[Span]:
         if cat in ("cpu_op", "user_annotation") and (LOADER.search(name) or COMPILES.search(name)):
             kind = "loader" if LOADER.search(name) else "compile"
         elif cat == "cpu_op":
-            kind = kind_of(name)
+            kind = "capture" if TRACES.search(name) else kind_of(name)
             lane = e.get("pid"), e.get("tid")
             if kind == "other" and float(e["ts"]) < open_until.get(lane, float("-inf")):
                 continue
@@ -191,7 +194,7 @@ def _painted(spans: list[Span]) -> tuple[Span, ...]:
         open_spans = [i for i in open_spans if spans[i].end > start]
         if not open_spans:
             continue
-        over = [i for i in open_spans if spans[i].kind in ("loader", "compile")]
+        over = [i for i in open_spans if spans[i].kind in WHOLE]
         top = spans[over[0] if over else max(open_spans)]
         if out and out[-1].end == start and out[-1].kind == top.kind and out[-1].name == top.name:
             out[-1] = Span(out[-1].start, end, top.kind, top.name, out[-1].n)

@@ -32,7 +32,7 @@ lab: core ## JupyterLab on the first lesson (PORT=, ARGS=)
 	@$(PY) -m tools.lab $(PORT) $(ARGS)
 
 test: extras ## everything: lint, tests, every lesson and lab run and compared, the gates, a real browser
-	@$(PY) -m pytest -n $(WORKERS) --dist loadfile -p tools.pytest_lessons --nbval-lax --nbval-current-env --nbval-cell-timeout=$(CELL_TIMEOUT) \
+	@$(PY) -m pytest -n $(WORKERS) --dist loadfile -p tools.pytest_lessons -p tools.pytest_again -rR --nbval-lax --nbval-current-env --nbval-cell-timeout=$(CELL_TIMEOUT) \
 	    --nbval-sanitize-with=tools/nbval_sanitize.cfg --durations=25 --durations-min=3 tests notebooks solutions $(ARGS)
 
 measure: core ## the receipt of one add on this machine (ARGS=--json, ARGS=--device=cuda)

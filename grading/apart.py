@@ -27,11 +27,12 @@ GRACE_S = 60.0  # beyond a submission's own time: for nbgrader itself, and for a
 
 
 class GradingFailed(RuntimeError):
-    """The notebook could not be run to its end; the message says why, and `status` what becomes of it."""
+    """The notebook could not be run to its end; the message says why, and `status` what becomes of it. `again`: not its doing."""
 
-    def __init__(self, said: str, status_: str = status.DIED) -> None:
+    def __init__(self, said: str, status_: str = status.DIED, *, again: bool = False) -> None:
         super().__init__(said)
         self.status = status_
+        self.again = again
 
 
 def task(lab: str, source: dict, notebook: dict, limits: box.Limits, *, unsafe: bool = False) -> dict:
@@ -50,8 +51,18 @@ def task(lab: str, source: dict, notebook: dict, limits: box.Limits, *, unsafe: 
 def run(task: dict) -> dict:
     """Grade the task in a process of its own. Returns {"scores": […], "silent": […], "graded": the notebook as it ran}.
 
-    Raises GradingFailed when it took too long or died, NoBox where its kernel cannot be boxed.
+    Where a cell's time ran out because the machine was paused, it is graded a second time: a point is never lost to that. Raises
+    GradingFailed when it took too long or died, NoBox where its kernel cannot be boxed.
     """
+    try:
+        return _once(task)
+    except GradingFailed as error:
+        if not error.again:
+            raise
+        return _once(task)
+
+
+def _once(task: dict) -> dict:
     if not task["unsafe"]:
         box.needed()
     lab = task["lab"]
@@ -115,7 +126,7 @@ def _apart(root: Path, given: dict, limit_s: float) -> dict:
     if told.is_file():
         said = json.loads(told.read_text(encoding="utf-8"))
         if "error" in said:
-            raise GradingFailed(said["error"], said["status"])
+            raise GradingFailed(said["error"], said["status"], again=said.get("again", False))
         return said
     if not ended:
         raise GradingFailed(f"took longer than {limit_s:g} s: stopped", status.TIMEOUT)

@@ -33,16 +33,19 @@ from grading.watch import Watch, end_children
 from utils.labs import cells
 
 TOLD = "told.json"
+TOO_LONG = ("CellTimeoutError", "KeyboardInterrupt")  # what a cell says whose time was over, by whether its kernel answered
 SUBMISSION = "submission"  # the only student of a temporary course
 LONGEST_SOCKET = 90  # characters of a path; the system takes 107
 
 
 class NotGraded(RuntimeError):
-    """nbgrader could not run a notebook to its end; `status` is what becomes of the submission, the message says why."""
+    """nbgrader could not run a notebook to its end; `status` is what becomes of the submission, the message says why. `again`:
+    it was not the submission's doing, so that it is worth a second try."""
 
-    def __init__(self, said: str, status_: str = status.DIED) -> None:
+    def __init__(self, said: str, status_: str = status.DIED, *, again: bool = False) -> None:
         super().__init__(said)
         self.status = status_
+        self.again = again
 
 
 def prepare(root: Path, lab: str) -> None:
@@ -62,7 +65,7 @@ def grade_one(root: Path, lab: str, task: dict) -> None:
     try:
         _tell(root, _graded(root, lab, box.Limits(**task["limits"]), task["words"], task["unsafe"]))
     except NotGraded as error:
-        _tell(root, {"error": str(error), "status": error.status})
+        _tell(root, {"error": str(error), "status": error.status, "again": error.again})
     finally:
         end_children()
 
@@ -75,8 +78,13 @@ def _graded(root: Path, lab: str, limits: box.Limits, words: list[str], unsafe: 
     if watch.reason:
         raise NotGraded(watch.reason, status.TIMEOUT if watch.late else status.DIED)
     if not done["success"]:
-        raise _why(done)
+        why = _why(done)
+        why.again = bool(watch.still_s)
+        raise why
     graded = cells.read(graded_notebook(root, lab))
+    if watch.still_s and any(_error(cell).startswith(TOO_LONG) for cell in graded["cells"]):
+        said = f"everything stood still for {watch.still_s:.0f} s while it was graded, and a cell's time ran out"
+        raise NotGraded(said, status.TIMEOUT, again=True)
     return {"scores": [score.to_dict() for score in _scores(api, root, lab, graded)], "silent": witness.silent(graded, words)}
 
 

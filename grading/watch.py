@@ -2,6 +2,8 @@
 
 A limit of the system holds for one process; a learner's code may start many. So every quarter of a second their memory and number
 are summed, with what they left in the folder of the sockets, the one place outside the box that they can write to.
+
+The watch also knows when it could not look itself: a closed laptop, a paused machine or container. That time is nobody's.
 """
 
 from __future__ import annotations
@@ -17,16 +19,18 @@ import psutil
 from grading.box import MIB, Limits
 
 EVERY_S = 0.25
+STILL_S = 2.0  # a look that comes later than this was not held up by a busy machine
 FILES = 64  # a kernel makes five sockets and a connection file
 
 
 class Watch:
     """Use as `with Watch(sockets, limits) as watch: …`; `watch.reason` is why the kernel was ended, else ""; `watch.late`
-    when it was its time."""
+    when it was its time; `watch.still_s` how many seconds everything stood still meanwhile."""
 
     def __init__(self, sockets: Path, limits: Limits) -> None:
         self.sockets, self.limits = sockets, limits
         self.reason, self.late = "", False
+        self.still_s = 0.0
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._look, daemon=True)
 
@@ -40,11 +44,14 @@ class Watch:
         end_children()
 
     def _look(self) -> None:
-        began = time.monotonic()
+        began = looked = time.monotonic()
         while not self._over.wait(EVERY_S):
-            self.reason = self.reason or self._too_much(time.monotonic() - began)
+            late = time.monotonic() - looked - EVERY_S
+            self.still_s += late if late > STILL_S else 0.0
+            self.reason = self.reason or self._too_much(time.monotonic() - began - self.still_s)
             if self.reason:
                 end_children()
+            looked = time.monotonic()
 
     def _too_much(self, seconds: float) -> str:
         """What is used up, in words; "" while nothing is."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import nbformat
 from nbformat import NotebookNode
 
@@ -54,3 +56,13 @@ def renumber(nb: NotebookNode) -> None:
     """Execution counts 1..n, as after a run on a fresh kernel."""
     for n, one in enumerate((c for c in nb.cells if c.cell_type == "code"), start=1):
         one.execution_count = n
+
+
+def small_lesson(folder: Path, source: str) -> Path:
+    """The lesson with `source` in its measuring cell and an `expect` that always holds, written into `folder`."""
+    nb = lesson()
+    cell(nb, "measure").source = source
+    cell(nb, "picture").source = "def expect(metric, thing):\n    print(f'✔ {metric}: holds')\nhalf = 1 / 2"
+    path = folder / "small.ipynb"
+    path.write_text(canonical.dumps(nb), encoding="utf-8")
+    return path

@@ -16,6 +16,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from tests.factories import make_race
 from tests.test_roofline import _as_cpp
 from utils.measure import (
     batch_and_scale,
@@ -37,6 +38,8 @@ from utils.measure.language_model import Size, model, tokens
 from utils.measure.op_counts import NO_OPS, counted
 from utils.measure.spelled_layer import cache_of, spelled
 from utils.measure.stamp_kernels import SOURCES
+from utils.model import expected
+from utils.model.readings import Reading
 from utils.model.studies import plain
 
 RNG = random.Random(20261130)
@@ -302,6 +305,30 @@ def test_on_a_gpu_the_longer_total_is_the_one_that_binds():
     assert null_experiment.bound(made_rows(gpu=False)[0]) is None
 
 
+def test_a_growth_that_a_neighbour_scattered_widens_its_range_and_a_steady_wrong_one_stays_red():
+    """Seen in CI: the wide step's blocks met a neighbour, its growth read 0.82 times the small step's, the A/A pair 4 % apart."""
+    rng = random.Random(5)
+
+    def race(wide_double: float, hit: float):
+        prices = {name_of(kind, batch): 1e5 for kind in ("training", "wide") for batch in (2, 4)}
+        found = make_race(prices=prices)
+        long = tuple(1e6 * (hit if i % 5 in (0, 2, 3) else 1.0) * rng.uniform(1, 1.01) for i in range(21))
+        double = tuple(wide_double * ns for ns in rng.sample(long, 21))
+        return replace(
+            found, readings=found.readings | {"wide, batch 2": Reading("w", long), "wide, batch 4": Reading("w2", double)}
+        )
+
+    def holds(found) -> bool:
+        growth = {kind: found[name_of(kind, 4)].ns / found[name_of(kind, 2)].ns for kind in ("training", "wide")}
+        numbers = {"device": "cpu", "training_double": growth["training"], "wide_double": growth["wide"]}
+        error = max(found.aa_error, null_experiment.doubling_error(found))
+        return expected.judge("batch_and_scale.counter_case", numbers | {"aa_error": error}).holds
+
+    name_of = null_experiment.name_of
+    assert null_experiment.doubling_error(race(0.85, 2.0)) > 0.2 > 0.05 > null_experiment.doubling_error(race(0.85, 1.0))
+    assert holds(race(0.85, 2.0)) and not holds(race(0.85, 1.0))
+
+
 def test_the_null_experiment_whole_but_small(monkeypatch):
     tiny = {
         name: replace(kind, size=replace(TINY, layers=1), quick=(2, 4), batches=(2, 4))
@@ -315,7 +342,7 @@ def test_the_null_experiment_whole_but_small(monkeypatch):
     assert torch.get_num_threads() == before
     assert [(r["kind"], r["batch"]) for r in part["rows"]] == [(k, b) for k in tiny for b in (2, 4)]
     assert all(part["numbers"][f"{kind}_ops_ratio"] == 1 for kind in tiny)
-    assert part["numbers"]["aa_error"] == part["race"].aa_error and set(part["shadow"]) == set(tiny)
+    assert part["numbers"]["aa_error"] >= part["race"].aa_error and set(part["shadow"]) == set(tiny)
     extra = {r["kind"]: r for r in part["extra"]["rows"]}
     assert set(extra) == {"training", "wide"} and all(20 <= r["adds"] <= 30 for r in extra.values())
     for kind, r in extra.items():

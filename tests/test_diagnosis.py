@@ -442,3 +442,42 @@ def test_the_page_has_every_diagnosis_and_program_and_claims_no_recording_that_i
 
 def test_neither_a_file_nor_the_key_is_asked_for(capsys):
     assert main(["diagnose"]) == 2 and "give the file" in capsys.readouterr().err
+
+
+def test_what_else_a_profiler_writes_changes_nothing():
+    """Python's own frames (with_stack), memory events, arrows and names stand in many traces."""
+    events = a_trace("reads_out", "cuda", 3)
+    begin = min(e["ts"] for e in events)
+    span = max(e["ts"] + e["dur"] for e in events) - begin
+    frames = [
+        {"ph": "X", "cat": "python_function", "name": f"train.py({i}): step", "ts": begin, "dur": span, "pid": 4711, "tid": 77}
+        for i in range(5)
+    ]
+    whole = {
+        "ph": "X",
+        "cat": "Trace",
+        "name": "PyTorch Profiler (0)",
+        "ts": begin - 9e6,
+        "dur": span + 2e7,
+        "pid": "Spans",
+        "tid": "x",
+    }
+    assert features([*events, *frames, whole]).to_dict() == features(events).to_dict()
+
+
+def test_backward_on_a_thread_of_its_own_is_the_same_program():
+    """On a GPU autograd works in another thread: its ops lie beside the others, not inside them."""
+    events = a_trace("bandwidth_bound", "cuda", 2)
+    halfway = sorted(e["ts"] for e in events)[len(events) // 2]
+    moved = [{**e, "tid": 78} if e["cat"] in ("cpu_op", "cuda_runtime") and e["ts"] > halfway else e for e in events]
+    assert features(moved).to_dict() == features(events).to_dict()
+
+
+def test_steps_that_touch_keep_their_own_ops():
+    """Where one step ends the next one begins, and files round: an op on the edge belongs to one of them, always the same one."""
+    t = Made("cuda", 1)
+    for _ in range(40):
+        with t.step():
+            small(t, 100)
+    found = diagnose(t.events())
+    assert found.id == "launch_bound" and found.features.ops == 100 and found.features.same_shapes is True

@@ -10,56 +10,51 @@ from __future__ import annotations
 import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from functools import partial
 
 import pytest
 
 from tests.conftest import REPO, require
-from tests.notebook_factory import cell, lesson
-from tools import canonical, colab_stack, gates
-from tools.lint_notebooks import COMPARED
+from tests.notebook_factory import small_lesson
+from tools import colab_stack, gates
 
 LESSONS = sorted((REPO / "notebooks").glob("*.ipynb"))
 needs_namespaces = pytest.mark.skipif(not gates.can_unshare(), reason="no network and mount namespaces here (unshare)")
 
 
-@cache
-def outcomes(path):
-    """What each of the two runs of a lesson came to, by the gates that were closed."""
-    with ThreadPoolExecutor(2) as pool:
-        runs = {closed: pool.submit(gates.run, path, closed) for closed in (gates.BARE, gates.COLAB)}
-    return {closed: run.result() for closed, run in runs.items()}
+STARTED: set = set()
+RUNS: dict[tuple, gates.Outcome] = {}
+
+
+def outcome_of(path, closed):
+    """What one of a lesson's two runs came to. The first that is asked for runs both; one that is asked for again runs alone."""
+    if (path, closed) not in RUNS:
+        both = (closed,) if path in STARTED else (gates.BARE, gates.COLAB)
+        STARTED.add(path)
+        with ThreadPoolExecutor(2) as pool:
+            runs = {each: pool.submit(gates.run, path, each) for each in both}
+        RUNS.update({(path, each): run.result() for each, run in runs.items()})
+    return RUNS.pop((path, closed))
 
 
 @pytest.mark.parametrize("closed", [gates.BARE, gates.COLAB], ids=["bare machine", "Colab's widgets"])
 @pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
 def test_lesson_passes(path, closed):
     require("git")
-    outcome = outcomes(path)[closed]
+    outcome = outcome_of(path, closed)
     if not outcome.ok:
-        pytest.fail(f"{outcome.why}\n\n{gates.diagnose(path, closed) if len(closed) > 1 else ''}", pytrace=False)
-    committed = {
-        c.id: "".join(o.text for o in c.outputs)
-        for c in canonical.loads(path.read_text(encoding="utf-8")).cells
-        if c.cell_type == "code" and c.source.startswith(COMPARED)
-    }
-    assert outcome.compared == committed, "a check says something else on this machine"
+        out_of_range = "ExpectationError" in (outcome.error or "")  # a number, which no gate alone explains
+        pytest.fail(
+            f"{outcome.why}\n\n{gates.diagnose(path, closed) if len(closed) > 1 and not out_of_range else ''}", pytrace=False
+        )
+    assert outcome.compared == gates.committed(path), "a check says something else on this machine"
     assert outcome.fired > 0, "no control was fired: a lesson has at least its predictions"
 
 
 @pytest.fixture
 def small(tmp_path):
     """A function that writes the small lesson with `source` in one cell and returns its path."""
-
-    def write(source: str):
-        nb = lesson()
-        cell(nb, "measure").source = source
-        cell(nb, "picture").source = "def expect(metric, thing):\n    print(f'✔ {metric}: holds')\nhalf = 1 / 2"
-        path = tmp_path / "small.ipynb"
-        path.write_text(canonical.dumps(nb), encoding="utf-8")
-        return path
-
-    return write
+    return partial(small_lesson, tmp_path)
 
 
 NEEDS = {

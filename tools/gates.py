@@ -61,6 +61,18 @@ def run(lesson: Path, gates: tuple[str, ...]) -> Outcome:
         return _run(lesson, gates, Path(scratch))
 
 
+def committed(lesson: Path) -> dict[str, str]:
+    """Cell id → what the compared cells of a notebook print, as committed: what an outcome's `compared` has to be."""
+    from tools import canonical
+    from tools.lint_notebooks import COMPARED
+
+    return {
+        cell.id: "".join(output.text for output in cell.outputs)
+        for cell in canonical.loads(lesson.read_text(encoding="utf-8")).cells
+        if cell.cell_type == "code" and cell.source.startswith(COMPARED)
+    }
+
+
 def diagnose(lesson: Path, gates: tuple[str, ...], run=run) -> str:
     """Which of `gates` alone the lesson does not pass, in words: for when it did not pass all of them together.
 

@@ -121,11 +121,16 @@ def test_a_reader_answers_by_keyboard_and_moves_a_slider(notebook):
     page.keyboard.press("Enter")
     notebook.outputs(1).get_by_text("Your first answer stays your prediction: 80 %").wait_for()
 
-    # The choice: a radio button by keyboard, then Tab to Answer and Enter.
-    radios = notebook.outputs(3).locator("input[type=radio]")
-    assert radios.evaluate_all("all => all.filter(one => one.checked).length") == 0
-    radios.first.focus()
+    # The choice: its boxes by keyboard, the second by Tab and Space, which leaves one ticked; then Tab to Answer and Enter.
+    boxes = notebook.outputs(3).locator("input[type=checkbox]")
+    assert boxes.evaluate_all("all => all.filter(one => one.checked).length") == 0
+    boxes.nth(1).focus()
     page.keyboard.press("Space")
+    page.keyboard.press("Shift+Tab")
+    page.keyboard.press("Space")
+    notebook.page.wait_for_function(
+        "boxes => boxes.filter(one => one.checked).length == 1 && boxes[0].checked", arg=boxes.element_handles()
+    )
     notebook.outputs(3).get_by_role("button", name="Answer").focus()
     page.keyboard.press("Enter")
     notebook.outputs(3).get_by_text("That is what was measured here.").wait_for()

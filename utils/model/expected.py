@@ -242,7 +242,7 @@ def _group_problems(receipt: Receipt) -> list[str]:
         price = next((s.ns for s in receipt.stages if s.stage == stage), None)
         if price is None or any(_same(part, price) for part in counted):
             continue
-        if abs(sum(counted) - price) > 10.0 + SHARED_SLACK * price or len(counted) == 1:
+        if abs(sum(counted) - price) > 10.0 + SHARED_SLACK * abs(price) or len(counted) == 1:
             out.append(f"the groups count {sum(counted):,.0f} ns of {stage}, but its price is {price:,.0f} ns")
     return out
 

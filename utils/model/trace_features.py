@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import re
 import statistics
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 from math import prod
 
 from utils.model import traces
@@ -148,7 +150,7 @@ class Features:
 class _Op:
     """An op of the host with what it spent itself; times in µs."""
 
-    __slots__ = ("name", "start", "end", "own", "dims", "types", "parent")
+    __slots__ = ("name", "start", "end", "own", "dims", "types", "parent", "bytes")
 
     def __init__(self, event: dict):
         self.name, self.start = event["name"], float(event["ts"])
@@ -157,6 +159,7 @@ class _Op:
         args = event.get("args") or {}
         self.dims, self.types = args.get("Input Dims"), args.get("Input type")
         self.parent: _Op | None = None
+        self.bytes = self._bytes()
 
     def outermost(self) -> _Op:
         """The furthest of the ops of torch around it, one in the other; itself where none is."""
@@ -165,7 +168,7 @@ class _Op:
             op = op.parent
         return op
 
-    def bytes(self) -> float | None:
+    def _bytes(self) -> float | None:
         """Bytes of its tensor inputs and, again, of what it is taken to write: the largest of them, or a whole list of them.
 
         In a list (of cat, stack, foreach ops) the trace has shapes and no dtype, so 4 bytes a number. None without shapes.
@@ -196,7 +199,11 @@ def features(events: Iterable[dict]) -> Features:
     begin, host_end, end, steps, marked = _window(events)
     # What the host does after the last step is not the program's, such as the wait that closes the recording.
     until = {cat: end for cat in traces.DEVICE}
-    events = [e for e in events if begin <= float(e["ts"]) < until.get(e.get("cat"), host_end) or begin == end]
+    events = [
+        e
+        for e in events
+        if begin - ROUNDING_US <= float(e["ts"]) < until.get(e.get("cat"), host_end - ROUNDING_US) or begin == end
+    ]
     span = max(end - begin, 1e-9)
     ops = _ops(events)
     loader = [_span(e) for e in events if e.get("cat") in ("user_annotation", "cpu_op") and LOADER.search(e["name"])]
@@ -220,7 +227,7 @@ def features(events: Iterable[dict]) -> Features:
     bus = [e for e in work if e.get("cat") == "gpu_memcpy" and BUS.search(e["name"])]
     mallocs = [e for e in calls if MALLOCS.search(e["name"])]
     kernels = [e for e in work if e.get("cat") == "kernel"]
-    sizes = [b for o in computing if (b := o.bytes()) is not None]
+    sizes = [b for o in computing if (b := o.bytes) is not None]
     small = sum(o.own for o in real if _small(o) and id(o) not in recorded) + sum(
         stop - start for start, stop in gaps if stop - start < LONG_GAP_US
     )
@@ -274,6 +281,7 @@ def step_marks(events: Iterable[dict]) -> list[tuple[float, float]]:
     return sorted(_span(e) for e in events if e.get("cat") == "user_annotation" and STEP.search(str(e.get("name"))))
 
 
+@cache
 def kind_of(name: str) -> str:
     """Which of KINDS an op of the host is, by its name; "other" for what is no work (views, wrappers, autograd's frames)."""
     if PRODUCT.search(name):
@@ -381,7 +389,7 @@ def _gaps(spans: list[tuple[float, float]], begin: float, end: float) -> list[tu
 
 def _small(op: _Op) -> bool:
     """Whether the op is over about when it has been issued: few bytes, or, without shapes, little time."""
-    moved = op.bytes()
+    moved = op.bytes
     return op.end - op.start <= SMALL_US if moved is None else moved <= SMALL_BYTES and op.end - op.start <= PREEMPTED_US
 
 
@@ -404,10 +412,10 @@ def _host_time(ops: list[_Op]):
 
 def _bytes_within(op: _Op) -> float | None:
     """Its bytes, or those of the nearest op around it that names tensors."""
-    moved = op.bytes()
+    moved = op.bytes
     while not moved and op.parent is not None and op.parent.name.startswith("aten::"):
         op = op.parent
-        moved = op.bytes()
+        moved = op.bytes
     return moved
 
 
@@ -523,7 +531,8 @@ def _same_shapes(events: list[dict], ops: list[_Op], steps: int, marked: bool) -
     marks = step_marks(events)
     if not marked or steps < 2 or not any(isinstance(o.dims, list) for o in ops):
         return None
-    seen = []
+    starts, seen = [o.start for o in ops], []
     for start, stop in marks:
-        seen.append(Counter(str(o.dims) for o in ops if start <= o.start < stop and o.bytes()))
+        mine = ops[bisect_left(starts, start - ROUNDING_US) : bisect_left(starts, stop - ROUNDING_US)]
+        seen.append(Counter(str(o.dims) for o in mine if o.bytes))
     return all(one == seen[0] for one in seen)

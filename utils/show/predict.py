@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from utils.show import catalogue, widgets
 from utils.show.explain import Sentence
 from utils.show.numbers import format_number, parse_number
+from utils.show.one_of import OneOf
 from utils.show.tables import Table
 
 HINT = " (answer or skip the question above first)"
@@ -310,7 +311,7 @@ class _Panel:
         self.guess = guess
         question = w.HTML(f"<p><b>{widgets.prose(guess.question)}</b></p>")
         if guess.options:
-            self.field = w.RadioButtons(options=[text for _, text in guess.options], value=None, layout=w.Layout(width="auto"))
+            self.field = OneOf([text for _, text in guess.options])
         else:
             self.field = widgets.number_field(guess.unit, lambda: guess.give(self.field.value))
         self.answer = w.Button(description="Answer", button_style="primary", tooltip="Keep this as your prediction")
@@ -320,7 +321,8 @@ class _Panel:
         self.answer.on_click(lambda _: guess.give(self.field.value))
         self.skip.on_click(lambda _: guess.skip())
         buttons = w.HBox([self.answer, self.skip])
-        self.widget = w.VBox([question, self.field, buttons, self.note, self.copy])
+        asked = self.field.widget if guess.options else self.field
+        self.widget = w.VBox([question, asked, buttons, self.note, self.copy])
         self.refresh()
 
     def refresh(self) -> None:

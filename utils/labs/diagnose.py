@@ -13,7 +13,15 @@ from utils.labs.diagnose_programs import WORTH, Other, Program, Work, facts, sav
 from utils.labs.diagnose_traces import HOST_KINDS, ILLNESSES, LAB, NONE, Roofs, Trace, disguised
 from utils.labs.learner import seed_of
 
-CLASSICS = ((10, NONE), (18, "two"), (25, "two"), (1, "reads_out"), (6, NONE), (13, "recaptures"), (56, "two"))  # (seed, what is wanted)
+CLASSICS = (
+    (10, NONE),
+    (18, "two"),
+    (25, "two"),
+    (1, "reads_out"),
+    (6, NONE),
+    (13, "recaptures"),
+    (56, "two"),
+)  # (seed, what is wanted)
 
 
 @dataclass(frozen=True)

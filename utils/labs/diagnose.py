@@ -13,7 +13,7 @@ from utils.labs.diagnose_programs import WORTH, Other, Program, Work, facts, sav
 from utils.labs.diagnose_traces import HOST_KINDS, ILLNESSES, LAB, NONE, Roofs, Trace, disguised
 from utils.labs.learner import seed_of
 
-CLASSICS = (
+CLASSICS = (  # (seed, what is wanted)
     (10, NONE),
     (18, "two"),
     (25, "two"),
@@ -21,7 +21,7 @@ CLASSICS = (
     (6, NONE),
     (13, "recaptures"),
     (56, "two"),
-)  # (seed, what is wanted)
+)
 
 
 @dataclass(frozen=True)

@@ -201,7 +201,7 @@ def test_two_students_with_the_same_drawn_numbers_are_listed(tmp_path):
 
 
 def test_a_class_draws_its_own_numbers(tmp_path, monkeypatch):
-    """Of labs 2, 5 and 6 (lab 10's: test_lab_diagnose.py): a class with a seed has other numbers, the same whenever they are drawn."""
+    """Of labs 2, 5, 6 (10: test_lab_diagnose.py): a class with a seed has other numbers, the same whenever they are drawn."""
     from utils.labs import cost_model, learner, roofline, stage_prices
 
     drawn = (stage_prices.sheet, roofline.bench, cost_model.bench.__wrapped__)

@@ -291,7 +291,11 @@ def test_the_panel_of_cures_turns_its_verdict_and_shows_one_figure(jupyterlab):
         handles = area.get_by_role("slider")
         assert handles.count() == 3
         handles.first.scroll_into_view_if_needed()
-        moves = ((0, "ArrowRight", "batch × 2: launch bound"), (2, "End", "synchronising"), (2, "Home", "batch × 2: launch bound"))
+        moves = (
+            (0, "ArrowRight", "batch × 2: launch bound"),
+            (2, "End", "synchronising"),
+            (2, "Home", "batch × 2: launch bound"),
+        )
         for at, key, words in (*moves, (0, "End", "batch × 1,024")):
             handles.nth(at).focus()
             opened.page.keyboard.press(key)

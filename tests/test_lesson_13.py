@@ -248,7 +248,7 @@ FAULTS = {
     "as much memory called more": ("abs(ratio - 1) < 0.05", "abs(ratio - 1) < 0"),
     "more FLOPs called as many": ("abs(found - 1) < 0.05", "abs(found - 1) < 9"),
     "overlapping cures called equal": ("NEAR = 0.1", "NEAR = 9"),
-    "the sum told for what all save": ("save {_signed(n[f'{size}_all'])}", "save {_signed(n[f'{size}_cures'])}"),
+    "the sum told for what all save": ("save {signed(n[f'{size}_all'])}", "save {signed(n[f'{size}_cures'])}"),
     "after and before exchanged": ("else after / alone", "else alone / after"),
     "a compiled step that loses called faster": ('"faster" if gain > ALIKE', '"faster" if gain < ALIKE'),
     "the draw's share turned round": ('"most" if share < 1 / 3', '"most" if share > 2 / 3'),

@@ -7,6 +7,7 @@ faults are that module with one piece of its logic broken, and the same check mu
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -49,6 +50,15 @@ def check_price(m) -> None:
     rows = m.price_table(race).rows
     assert [row["whose"] for row in rows] == ["yours, just now", "recorded", "cited"]
     assert [row["price"] for row in rows] == [m.format_ns(race[name]), m.format_ns(receipt.total_ns), ledger.find("A08").cited]
+    check_verdicts(m)
+    every = ledger.claims()
+    with pytest.MonkeyPatch.context() as patched:  # with one that is not settled yet, whether or not the file has any
+        opened = [replace(every[0], verdict="open"), *every[1:]]
+        patched.setattr(ledger, "claims", lambda lesson=None: [c for c in opened if lesson in (None, c.lesson)])
+        check_verdicts(m)
+
+
+def check_verdicts(m) -> None:
     counts = Counter(c.verdict for c in ledger.claims())
     settled = sum(counts.values()) - counts["open"]
     said = str(m.holds())

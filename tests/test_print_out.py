@@ -9,7 +9,7 @@ import pytest
 
 from tests.factories import make_receipt
 from utils.__main__ import main
-from utils.model import bank, keys, ledger, recordings, results
+from utils.model import bank, keys, ledger, recordings, results, studies
 from utils.show import numbers_to_know, print_out
 from utils.show.widgets import prose
 
@@ -62,6 +62,9 @@ def test_the_numbers_are_the_ledgers_and_fit_a_page():
         assert claim.kind == "number" and claim.verdict != "open" and row["cited"] == claim.cited
         assert row["verdict"] == ledger.WORDS[claim.verdict] and row["recorded"] != "not measured", claim.id
         assert row["yours"] == "not measured"
+        study = claim.metric.get("study")
+        from_a_cpu = study is not None and studies.best(study, claim.metric.get("device", "cuda")) is None
+        assert row["recorded"].endswith("(a CPU)") is from_a_cpu, claim.id
     total = next(row for row in rows if claims[row["what"]].id == "A08")
     assert total["recorded"] == f"{best.receipt('cuda').total_ns * 1e-3:.2f} µs"
     assert best.label() in numbers_to_know.table().notes[1] and "@page" in print_out.numbers()

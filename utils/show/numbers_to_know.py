@@ -1,6 +1,7 @@
 """The numbers worth knowing, on one page, from the claims ledger: yours, recorded on a GPU, cited; each with its verdict.
 
-What is a number with a settled verdict and a unit that can be said aloud is a row; nothing is written here by hand.
+What is a number with a settled verdict and a unit that can be said aloud is a row; nothing is written here by hand. A study that
+no GPU has been recorded for gives a CPU's number, which says so.
 """
 
 from __future__ import annotations
@@ -54,13 +55,14 @@ def _row(claim: Claim) -> dict[str, str]:
         from utils.model import studies
 
         theirs = studies.best(claim.metric["study"], device)
+        on_a_cpu = None if theirs else studies.best(claim.metric["study"], "cpu")
     else:
-        yours, theirs = mine, recordings.best("cuda")
+        yours, theirs, on_a_cpu = mine, recordings.best("cuda"), None
     return {
         "what": claim.claim,
         "lesson": f"{schemas.LESSONS.index(claim.lesson):02d} {claim.lesson.replace('_', ' ')}",
         "yours": _said(claim, yours),
-        "recorded": _said(claim, theirs),
+        "recorded": f"{_said(claim, on_a_cpu)} (a CPU)" if on_a_cpu else _said(claim, theirs),
         "cited": claim.cited,
         "verdict": ledger.WORDS[claim.verdict],
     }

@@ -1,15 +1,14 @@
 """Every lesson on the machines readers have: no compiler, one core, offline, a read-only home, Colab, the `.ipynb` alone.
 
-All gates but Colab's are closed together in one run of the lesson; only when that fails is each tried alone, to name the one.
-The two runs of a lesson go side by side: one of them has one core to itself, and a reader's machine is not idle either.
-At the end of each run every control is fired at invalid, low, middle and high values.
+All gates are closed together in one run of the lesson, Colab's older widgets too; only when that fails is each tried alone, to
+name the one. At the end of each run every control is fired at invalid, low, middle and high values. The newer widgets are moved
+in a real browser (tests/test_browser.py), and a machine that has everything runs every lesson under nbval.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import pytest
@@ -22,31 +21,13 @@ LESSONS = sorted((REPO / "notebooks").glob("*.ipynb"))
 needs_namespaces = pytest.mark.skipif(not gates.can_unshare(), reason="no network and mount namespaces here (unshare)")
 
 
-STARTED: set = set()
-RUNS: dict[tuple, gates.Outcome] = {}
-
-
-def outcome_of(path, closed):
-    """What one of a lesson's two runs came to. The first that is asked for runs both; one that is asked for again runs alone."""
-    if (path, closed) not in RUNS:
-        both = (closed,) if path in STARTED else (gates.BARE, gates.COLAB)
-        STARTED.add(path)
-        with ThreadPoolExecutor(2) as pool:
-            runs = {each: pool.submit(gates.run, path, each) for each in both}
-        RUNS.update({(path, each): run.result() for each, run in runs.items()})
-    return RUNS.pop((path, closed))
-
-
-@pytest.mark.parametrize("closed", [gates.BARE, gates.COLAB], ids=["bare machine", "Colab's widgets"])
 @pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
-def test_lesson_passes(path, closed):
+def test_lesson_passes(path):
     require("git")
-    outcome = outcome_of(path, closed)
+    outcome = gates.run(path, gates.GATES)
     if not outcome.ok:
         out_of_range = "ExpectationError" in (outcome.error or "")  # a number, which no gate alone explains
-        pytest.fail(
-            f"{outcome.why}\n\n{gates.diagnose(path, closed) if len(closed) > 1 and not out_of_range else ''}", pytrace=False
-        )
+        pytest.fail(f"{outcome.why}\n\n{'' if out_of_range else gates.diagnose(path, gates.GATES)}", pytrace=False)
     assert outcome.compared == gates.committed(path), "a check says something else on this machine"
     assert outcome.fired > 0, "no control was fired: a lesson has at least its predictions"
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import ast
-from functools import lru_cache
 
 import pytest
 
 from grading import course
 from grading.score import lost, total
-from tests.lab_answers import LIAR, answered
+from tests.lab_answers import LIAR, answered, solved
 from utils.labs import cells, diagnose, learner
 from utils.labs.diagnose import classics, unseen, ward
 from utils.labs.diagnose_programs import WORTH, Other, Work, cured, facts, play, saved, seen, step_us, truth
@@ -22,14 +21,8 @@ NAMES = ["nobody", "Ada", "Straße 7", "数", "x" * 500, *(f"reader {i}" for i i
 PATIENTS = [patient for name in NAMES for patient in ward(name)]
 
 
-@lru_cache(maxsize=1)
 def solution() -> dict:
-    """The functions of the solution."""
-    namespace: dict = {}
-    for cell in cells.known(cells.read(course.source(LAB))):
-        if cell.id == "imports" or (cell.solution and not cell.by_hand):
-            exec(compile(cell.source, cell.id, "exec"), namespace)  # noqa: S102
-    return namespace
+    return solved(LAB)
 
 
 def program(want: str, seed: int = 0):

@@ -22,17 +22,6 @@ from utils.model.results import Results, ResultsError
 RNG = random.Random(41)
 
 
-@pytest.fixture
-def home(tmp_path, monkeypatch):
-    """A reader's folder of its own, so that no test touches the real one."""
-    monkeypatch.setenv("ONE_ADD_HOME", str(tmp_path))
-    paths._folder.cache_clear()
-    results._open.cache_clear()
-    yield tmp_path
-    paths._folder.cache_clear()
-    results._open.cache_clear()
-
-
 def row(kind: str = "race", where: dict | None = None, **payload) -> dict:
     where = where or WHERE["cpu"]
     return {

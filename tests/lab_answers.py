@@ -1,4 +1,4 @@
-"""Answers to a lab: its solution's functions, the solution with some of its cells written anew, and an object that says yes to all."""
+"""Answers to a lab: its solution's functions, the solution with cells written anew, and an object that says yes to everything."""
 
 from __future__ import annotations
 

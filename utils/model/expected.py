@@ -107,7 +107,8 @@ def judge(metric_id: str, thing: Any, *, live: bool = False, device_class: str |
         return Judgement(**base, problems=(*problems, str(reason)))
     unit = row.get("unit", metric["unit"])
     value = found.value * SCALE[unit]
-    widening = min(MOST_WIDENING, max(LEAST_WIDENING, error_of(thing) + found.noise))
+    own = float(thing.get(metric["scatter"], 0.0)) if "scatter" in metric else 0.0
+    widening = min(MOST_WIDENING, max(LEAST_WIDENING, own, error_of(thing) + found.noise))
     lo, hi, note = row.get("lo"), row.get("hi"), ""
     if isinstance(thing, Receipt) and not thing.complete and "stages.sum" in quantities.names(metric["measure"]):
         lo, note = None, "some stages could not be measured here: their sum is judged from above only"

@@ -130,8 +130,8 @@ def null_experiment(
     that reading them sets the time: flat as well, and not launch bound).
     "shadow": {kind: ns} of the same ops on next to no data. "extra": {"rows": [{"kind", "batch", "adds", "alone_ns", "step_ns",
     "with_ns", "error_ns", "seen"}]}: one-element adds put into the step, so many that alone they take EXTRA_SHARE of it.
-    "race" (wall), "dtype", "numbers" (see `numbers`, and "doubling_error", of its growth). On a CPU all on one thread. About 5 s quick.
-    MeasurementError without the device.
+    "race" (wall), "dtype", "numbers" (see `numbers`, and "doubling_error", of its growth). On a CPU all on one thread. About 5 s
+    quick. MeasurementError without the device.
     """
     need(device, "the null experiment")
     dtype = usual_dtype(device)

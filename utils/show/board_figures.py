@@ -48,7 +48,7 @@ def board(rows: Sequence[Mapping], title: str, label: str) -> Picture:
 
     table = _table(rows, timed, title, label)
     alt = f"Bars: {title}. " + "; ".join(
-        f"{cell['way']}: {cell['kernels']} kernels, {cell['launches']} launches, {cell['activations']} activations moved, "
+        f"{cell['way']}: kernels {cell['kernels']}, launches {cell['launches']}, {cell['activations']} activations moved, "
         f"{cell['peak']} activations of memory" + "".join(f", {TIMES[size]} {cell[size]}" for size in timed)
         for cell in table.rows
     )

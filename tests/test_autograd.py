@@ -225,7 +225,7 @@ def test_backward_refuses_only_what_was_kept_and_changed_in_sight():
     refused = {one.code: one.refused for one in version_counters.changed_before_backward()}
     assert list(refused) == list(grads.rules()["changed"])
     assert [bool(text) for text in refused.values()] == [True, False, False, False]
-    assert re.search(r"output 0 of Exp, is at version 1; expected version 0", refused[grads.EXP])
+    assert re.search(r"output 0 of Exp(Backward0)?, is at version 1; expected version 0", refused[grads.EXP])
     assert version_counters.silently_wrong() == pytest.approx(1.0, rel=1e-3)
 
 

@@ -209,7 +209,8 @@ def test_fake_tensors_on_cuda_that_need_a_gradient_still_abort_a_process():
         "    w = torch.randn(4, 4, device='cuda', requires_grad=True)\n    (w * 2).sum().backward()\nprint('it ran')\n"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=os.getcwd(), timeout=120)
-    assert run.returncode < 0 and "it ran" not in run.stdout, "this torch no longer aborts: say so in WHY_NEVER"
+    ended = run.returncode != 0 if torch.version.cuda else run.returncode < 0  # a build for CUDA may refuse in words: 2.11 does
+    assert ended and "it ran" not in run.stdout, "this torch no longer aborts: say so in WHY_NEVER"
     assert "aborted" in step32.WHY_NEVER
 
 

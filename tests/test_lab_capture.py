@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import random
 import runpy
 import sys
+import weakref
 
 import numpy as np
 import pytest
@@ -448,7 +450,7 @@ def test_every_rule_on_a_real_gpu():
     rows = {case.name: row for case, row in zip(capture_cases.CASES, capture_cases.broken_rules("cuda"))}
     here = {name: row for name, row in rows.items() if name not in ("generator", "draws")}
     assert {row["afterwards"] for row in here.values()} == {"sound"}, "and this process has not been restarted"
-    assert all(row["repaired by"].endswith(": right") for row in here.values()), here
+    assert [row["repaired by"] for row in rows.values() if not row["repaired by"].endswith(": right")] == []
     assert all(rows[name]["what came of it"].startswith("refused") for name in ("item", "decision", "size", "device", "draws"))
 
 
@@ -693,6 +695,20 @@ def test_a_counted_step_and_a_captured_one():
     run = captured_once(step, X)
     assert step.calls == 1 and alike(run(numbers(3, 4, 3)), numbers(3, 4, 3) + 1) == "" and step.calls == 1
     assert world.warm_up(step, X) is None and step.calls == 1, "nothing to set up on the CPU"
+
+
+def test_a_captured_step_keeps_alive_what_the_graph_has_only_addresses_of():
+    """On an H200 a step's buffer, let go with the step, had become the next input's memory: the first replay doubled that."""
+
+    def tripled():
+        room = torch.zeros(4, 3)
+        return lambda x: x + torch.mul(x, 2, out=room)
+
+    step = tripled()
+    kept, run = weakref.ref(step), captured_once(step, X)
+    del step
+    gc.collect()
+    assert kept() is not None and alike(run(X), X * 3) == ""
 
 
 def test_the_lab_has_the_points_it_says():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import itertools
 import random
+import time
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -111,6 +112,17 @@ def test_an_arm_that_is_preempted_in_every_early_try_still_gets_its_calls():
 
     assert stopwatch.calibrate("add", arm, 2e-3) == pytest.approx(2e-3 / 1.5e-6, rel=0.01)
     assert next(preempted, None) is None
+
+
+def test_at_most_counts_what_an_arm_leaves_out_of_its_time():
+    """A device's arm reports the device's time: the spin before it and the wait behind it are the reader's time all the same."""
+
+    def arm(n: int) -> float:
+        time.sleep(0.005)
+        return 1e-6 * n
+
+    found = interleave({"held": arm}, blocks=400, calls={"held": 1}, at_most_s=0.1, stretches=1)
+    assert 10 <= len(found["held"].samples) <= 20
 
 
 def test_long_calls_get_fewer_blocks_and_the_race_says_so():

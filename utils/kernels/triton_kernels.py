@@ -40,7 +40,7 @@ def philox(low, high, seed):
     c1 = high
     c2 = low * 0
     c3 = c2
-    wide = tl.to_tensor(seed).to(tl.uint64)  # a small seed comes in 32 bits, and 1 as a constant
+    wide = tl.full((), seed, tl.uint64)  # a small seed comes in 32 bits, and 1 as a constant
     k0 = (wide & 0xFFFFFFFF).to(tl.uint32)
     k1 = (wide >> 32).to(tl.uint32)
     for _ in tl.static_range(10):

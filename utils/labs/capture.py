@@ -101,7 +101,10 @@ def alike(got, wanted: torch.Tensor, within: float = 0.0) -> str:
 
 
 def captured_once(step: Callable, *inputs) -> Callable:
-    """`step` captured with the course's capturer: a function of new inputs that copies them in, replays, and returns clones."""
+    """`step` captured with the course's capturer: a function of new inputs that copies them in, replays, and returns clones.
+
+    It keeps `step` alive: a graph knows addresses and keeps nothing, and what the step writes to or reads (tensors of its closure)
+    would else be given to others while replays still use it."""
     static, graph = tuple(x.clone() for x in inputs), new_graph(inputs[0].device)
     warm_up(step, *static)
     with capture(graph):
@@ -113,6 +116,7 @@ def captured_once(step: Callable, *inputs) -> Callable:
         graph.replay()
         return out.clone()
 
+    run.step = step
     return run
 
 

@@ -6,6 +6,7 @@ call."""
 
 from __future__ import annotations
 
+import linecache
 from collections.abc import Callable
 from functools import cache
 from itertools import count
@@ -18,18 +19,24 @@ _copies = count()
 def chain(n: int) -> Callable:
     """f(x, b) = x + b + … + b, n adds that each wait for the one before; a code object of its own for every n."""
     body = "\n".join(["    x = x + b"] * n)
-    space: dict = {}
-    exec(f"def adds_{n}(x, b):\n{body}\n    return x\n", space)  # noqa: S102  (our own text)
-    return space[f"adds_{n}"]
+    return _defined(f"adds_{n}", f"def adds_{n}(x, b):\n{body}\n    return x\n")
 
 
 @cache
 def total(k: int, copy: str = "") -> Callable:
     """f(t0, …) = the sum of k tensors, of so many inputs and k - 1 adds; another `copy` is another code object."""
-    names = [f"t{i}" for i in range(k)]
+    names, name = [f"t{i}" for i in range(k)], f"total_{k}{copy}"
+    return _defined(name, f"def {name}({', '.join(names)}):\n    return {' + '.join(names)}\n")
+
+
+def _defined(name: str, text: str) -> Callable:
+    """The function `name` of this text of our own, with its lines where Python looks for them. A function whose file cannot be
+    found is compiled inside a wrapper of torch's (seen in 2.11): all of them then share that wrapper's code object."""
     space: dict = {}
-    exec(f"def total_{k}{copy}({', '.join(names)}):\n    return {' + '.join(names)}\n", space)  # noqa: S102  (our own text)
-    return space[f"total_{k}{copy}"]
+    file = f"<{name}>"
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    exec(compile(text, file, "exec"), space)  # noqa: S102  (our own text)
+    return space[name]
 
 
 def own_code(f: Callable) -> Callable:

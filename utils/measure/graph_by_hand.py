@@ -8,8 +8,9 @@
     x.copy_(new)
     graph.replay()
 
-The rules: addresses are static (x stays where it is, new values are copied in), a replay overwrites y, shapes stay, nothing that
-the host must read is allowed inside, and no tape is written. y holds nothing before the first replay.
+The rules: addresses are static (x stays where it is, new values are copied in) and a graph keeps nothing alive there, a replay
+overwrites y, shapes stay, nothing that the host must read is allowed inside, and no tape is written. y holds nothing before the
+first replay.
 """
 
 from __future__ import annotations
@@ -129,11 +130,12 @@ class Graph:
 class Captured:
     """A function captured with its inputs: call it with new ones, which are copied in, and it gives the static outputs.
 
-    `graph` is the Graph, `inputs` the static inputs, `outputs` what the function gave, `seconds` warm-up and capture together.
+    `graph` is the Graph, `inputs` the static inputs, `outputs` what the function gave, `seconds` warm-up and capture together,
+    `function` the function: a graph knows addresses and keeps nothing alive, so the tensors that f brings along must be kept.
     """
 
-    def __init__(self, graph: Graph, inputs: tuple, outputs: Any, seconds: float):
-        self.graph, self.inputs, self.outputs, self.seconds = graph, inputs, outputs, seconds
+    def __init__(self, graph: Graph, inputs: tuple, outputs: Any, seconds: float, function: Callable | None = None):
+        self.graph, self.inputs, self.outputs, self.seconds, self.function = graph, inputs, outputs, seconds, function
 
     def replay(self) -> None:
         self.graph.replay()
@@ -162,4 +164,4 @@ def captured(f: Callable, *inputs, by: str = "") -> Captured:
             f(*static)
     with graph.capture():
         outputs = f(*static)
-    return Captured(graph, static, outputs, time.perf_counter() - start)
+    return Captured(graph, static, outputs, time.perf_counter() - start, f)

@@ -383,7 +383,7 @@ def captured_chain(device: str, size: float = 1.0, seed: int = 0) -> Step:
 
     x = _rand((_of(device, 1 << 22, 1 << 26, size),), device, seed)
     if device == "cuda":
-        return _graph_of(lambda: _chain(x)).replay
+        return _graph_of(lambda: _chain(x))
     from torch.fx.experimental.proxy_tensor import make_fx
 
     recorded = make_fx(_chain)(torch.rand(8))
@@ -536,7 +536,7 @@ def captured_again(device: str, size: float = 1.0, seed: int = 0) -> Step:
     """The graph is recorded in every step, and replayed once."""
     x = _rand((_of(device, 4096, 4096, size),), device, seed)
     if device == "cuda":
-        return lambda: _graph_of(lambda: _chain(x), warm=False).replay()
+        return lambda: _graph_of(lambda: _chain(x), warm=False)()
     from torch.fx.experimental.proxy_tensor import make_fx
 
     return lambda: make_fx(_chain)(x)(x)
@@ -545,7 +545,7 @@ def captured_again(device: str, size: float = 1.0, seed: int = 0) -> Step:
 def captured_once(device: str, size: float = 1.0, seed: int = 0) -> Step:
     x = _rand((_of(device, 4096, 4096, size),), device, seed)
     if device == "cuda":
-        return _graph_of(lambda: _chain(x)).replay
+        return _graph_of(lambda: _chain(x))
     from torch.fx.experimental.proxy_tensor import make_fx
 
     recorded = make_fx(_chain)(x)
@@ -553,7 +553,7 @@ def captured_once(device: str, size: float = 1.0, seed: int = 0) -> Step:
 
 
 def _graph_of(work: Callable[[], object], warm: bool = True):
-    """A CUDA graph of the work; its result stays in the graph's memory."""
+    """A replay of the work from a CUDA graph; its result stays in the graph's memory, and the work, with what it reads, alive."""
     import torch
 
     if warm:
@@ -565,7 +565,12 @@ def _graph_of(work: Callable[[], object], warm: bool = True):
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         work()
-    return graph
+
+    def replay() -> None:
+        graph.replay()
+
+    replay.work = work
+    return replay
 
 
 _SAME = "the same work, "

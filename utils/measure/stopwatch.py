@@ -92,7 +92,11 @@ def interleave(
                 calls[name] = calibrate(name, arm, block_ms * 1e-3, most_calls)
         share = {name: max(1, round(calls[name] / stretches)) for name in arms}  # calls of one stretch
         times = {name: max(1, round(calls[name] / share[name])) for name in arms}  # stretches of one block
-        one_round = sum(_run(name, arm, share[name]) * times[name] for name, arm in arms.items())
+        one_round = 0.0
+        for name, arm in arms.items():  # on a device an arm's time leaves out the spin before it, or the wait behind it
+            begin = time.perf_counter()
+            took = _run(name, arm, share[name])
+            one_round += max(took, time.perf_counter() - begin) * times[name]
         in_time = MOST_CALLS if at_most_s is None else max(10, int(at_most_s / max(one_round, 1e-9)))
         blocks, most_blocks = min(blocks, in_time), min(LONGER * blocks, in_time)
         if after_round:

@@ -189,9 +189,9 @@ def _crosses_the_bus(f: Features):
 
 def _reads_out(f: Features):
     if f.device == "cuda":
-        reads = f.read_outs or sum(f.waits.values())
+        reads = f.read_outs or sum(f.waits.values()) - f.captures  # each capture waits once before it begins
         small = not f.bus_copies or f.bus_bytes / f.bus_copies < 1 << 16
-        if reads and f.wait >= WAITS and f.idle >= IDLE and small:
+        if reads > 0.1 and f.wait >= WAITS and f.idle >= IDLE and small:
             # While the host waits the device ends its work: what is lost is the standing still that nothing else explains.
             lost = max(0.0, f.idle - max(f.long_gaps, f.loader, f.compile, f.capture, f.malloc))
             yield (

@@ -19,8 +19,8 @@ from utils.measure.device_clock import MeasurementError
 GELU = STEPS["with gelu"]
 ON_CPU = {**STEPS, "tail": BLOCK_TAIL, "draw alone": Form(draw="eight"), "gelu alone": Form(gelu="cheap")}
 IN_TRITON_3_6 = set(  # tried in 3.6.0
-    "PropagateNan abs add arange constexpr erf exp2 float32 full int64 load maximum minimum program_id rand static_range store uint16 "
-    "uint32 uint64 where".split()
+    "PropagateNan abs add arange constexpr erf exp2 float32 full int64 load maximum minimum program_id rand static_range store "
+    "uint16 uint32 uint64 where".split()
 )
 needs_triton = pytest.mark.skipif(not triton_door.installed(), reason=triton_door.MISSING)
 

@@ -143,6 +143,10 @@ def check_blocks(m) -> None:
     assert "op by op 20.0 ms; captured 20.0 ms, 1.0 times as fast; fused 8.00 ms, 2.5 times" in said
     assert "op by op 5 calls; a replay has 5 and moves 12,000 bytes, as against 12,000: the same" in said
     assert "op by op 5 kernels; a replay has 5: the same" in said
+    drawn = made.same_bytes("cuda")
+    drawn["numbers"] |= {"captured_calls": 7.0, "extra_calls": 2.0}
+    said = str(m.wide(both(made.block()), both(drawn))[1])
+    assert "a replay has 7: the same, and 2 more that hand the graph its random numbers." in said
     assert "moves 24,000 bytes, as against 12,000: not the same" in str(m.wide(both(None), both(made.same_bytes(times=2.0)))[1])
     for small, kind in (({}, "both"), ({"captured": 9.0}, "captured"), ({"fused": 9.0}, "fused"),
                         ({"fused": 6.5}, "fused"), ({"fused": 5.0}, "both"),

@@ -21,6 +21,7 @@ from utils.measure.captured_block import Inputs, said
 from utils.measure.device_clock import MeasurementError
 from utils.measure.scoreboard import Board, scoreboard
 from utils.model import expected, ledger, limits, sick_traces
+from utils.model.diagnosis import diagnose
 from utils.model.limits import Roofs
 from utils.model.quantities import NotMeasured
 from utils.show import board_figures, cure_explorer, lesson13
@@ -83,6 +84,7 @@ def check_losses(m) -> None:
     assert "planning 10.0 µs, capture 32.0 µs, fusing 55.0 µs; together 97.0 µs." in here
     assert "All at once save 57.0 µs: the sum is 1.7 times that" in here and "The wide block's" in here
     assert "planning −1.00 ms" in there and THERE in there
+    assert "Planned, dropout costs more" in there and "Planned, dropout" not in here
 
     for fused, captured, kind in ((5e3, 28e3, "less"), (35e3, 28e3, "same"), (50e3, 28e3, "more")):
         assert m.order(both(boards.losses(fused=fused, captured=captured)))[0] == m.ORDER_ANSWERS[kind][1], kind
@@ -157,7 +159,11 @@ def check_patients(m) -> None:
         assert right == m.DIAGNOSIS_ANSWERS[sick.PROGRAMS[program].diagnosis][1] and right in texts
         said = str(words)
         assert "Cure: " in said and "its twin, " in said and trace.label() in said
-        assert ("On a GPU it has not been recorded yet" in said) == (sick_traces.of(program, device="cuda") is None)
+        there = sick_traces.of(program, device="cuda")
+        assert ("On a GPU it has not been recorded yet" in said) == (there is None)
+        if there is not None:  # the same illness there, in that trace's numbers
+            assert f"On a GPU: {diagnose(there.events).name}. " in said and there.label() in said and "nvidia-smi showed " in said
+            assert "On a GPU" not in str(m.diagnosed(letter, there)[1])
         seen, told = m.reading(trace)
         assert set(seen.columns) >= {"this trace", "its twin"} and list(told.notes) == [trace.label()]
         assert any(row["this trace"] != row["its twin"] for row in seen.rows)

@@ -1,8 +1,8 @@
-"""The toy block's scoreboard, counted and not timed: kernels, what the host issues, bytes, FLOPs and memory of every way to "
-"run it.
+"""The toy block's scoreboard, counted and not timed: kernels, launches, bytes, FLOPs and memory of every way to run it.
 
 Eager, planned, captured, fused, both, torch.compile. Eager ops are counted from the shapes they are called with, our kernel by
-its form, compiled code by its text; memory is traced: what one step takes at most, and what a way holds all the time.
+its form, compiled code by its text; memory is traced: what one step takes at most, and what a way holds all the time. An op is
+taken for one kernel. Planned, dropout is more: its out= form makes both results elsewhere (its two requests) and copies them.
 """
 
 from __future__ import annotations

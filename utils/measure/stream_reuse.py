@@ -61,8 +61,9 @@ def _on_cuda(case: str) -> dict:
     torch.cuda.synchronize()
     torch.cuda.empty_cache()
     block, seen = torch.full((n,), OLD, device="cuda"), torch.empty(n, device="cuda")
-    spare = torch.empty(n, device="cuda")  # what another block would be: kept ready, so that no cudaMalloc waits in between
-    del spare
+    if case == RECORDED:  # the block will not be there: another is kept ready, so that no cudaMalloc comes in between. Only here:
+        spare = torch.empty(n, device="cuda")  # of two blocks that fit, the allocator takes the one at the lower address
+        del spare
     torch.cuda.synchronize()
     address = block.data_ptr()
     with torch.cuda.stream(side):

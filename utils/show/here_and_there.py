@@ -16,12 +16,15 @@ def not_measured(found: Found, what: str) -> str:
 
 
 def told(found: Both, what: str, say: Callable[[Mapping], str], where: str = "on a GPU") -> Sentence:
-    """`say` of what was measured here and of the recording (made `where`), each with its label, or why it is not there."""
+    """`say` of what was measured here and of the recording (made `where`), each with its label, or why it is not there.
+
+    That no GPU is recorded is not said beside one that has just measured it."""
     here, there = found.here, found.there
-    out = [
-        f"{say(here.value)} ({here.label})" if here.value is not None else not_measured(here, what),
-        f"{say(there.value)} ({there.label})" if there.value is not None else not_measured(there, f"{what}, {where}"),
-    ]
+    out = [f"{say(here.value)} ({here.label})" if here.value is not None else not_measured(here, what)]
+    if there.value is not None:
+        out.append(f"{say(there.value)} ({there.label})")
+    elif here.value is None or here.value.get("device") != "cuda":
+        out.append(not_measured(there, f"{what}, {where}"))
     return Sentence(*out)
 
 

@@ -404,7 +404,9 @@ def wide(part: Both, moved: Both) -> tuple[str | None, Sentence]:
         moved_too = (
             f" and moves {n['captured_bytes']:,.0f} bytes, as against {n['eager_bytes']:,.0f}" if "captured_bytes" in n else ""
         )
-        verdict = "the same, one by one" if n["same"] == 1 else "not the same"
+        extra = n.get("extra_calls", 0)
+        same = f"the same, and {extra:,.0f} more that hand the graph its random numbers" if extra else "the same, one by one"
+        verdict = same if n["same"] == 1 else "not the same"
         return f"Counted: op by op {n['eager_calls']:,.0f} {what}; a replay has {n['captured_calls']:,.0f}{moved_too}: {verdict}."
 
     first = told(part, "a wide block", say).measured()

@@ -106,6 +106,7 @@ WHY = {
     "scoreboard.d": "The same small call again and again: a value for the host. On a GPU the device waits at each.",
 }
 
+LOST = 0.05  # of the step: what planning must cost before a reason is given for it
 NEAR = 0.1  # sums within a tenth of each other are called equal
 ALIKE = 1.15  # times within 15 % of each other are called about as long
 
@@ -253,10 +254,12 @@ def total(part: Both) -> tuple[str | None, Sentence]:
 def _cures(value: Mapping, size: str) -> str:
     n = value["numbers"]
     saved = ", ".join(f"{word} {signed(n[f'{size}_{key}'])}" for key, word in _CURE_WORDS.items())
+    lost = value["device"] == "cuda" and n[f"{size}_plan"] < -LOST * n[f"{size}_eager"]
+    why = " Planned, dropout costs more: its out= form makes the results elsewhere and copies them." if lost else ""
     return (
         f"The {size} block's step takes {format_time(n[f'{size}_eager'])}. Saved by one cure alone: {saved}; together "
         f"{signed(n[f'{size}_cures'])}. All at once save {signed(n[f'{size}_all'])}: the sum is "
-        f"{times(n[f'{size}_overlap'])} that."
+        f"{times(n[f'{size}_overlap'])} that.{why}"
     )
 
 
@@ -483,8 +486,21 @@ def diagnosed(letter: str, trace: Recorded | None) -> tuple[str | None, Sentence
         both_ways = f"{format_time(facts['step_ns'])}, its twin, {program.twin}, {format_time(facts['twin_step_ns'])}"
         twin = f"Without the profiler a step takes {both_ways}."
     only = f"On a CPU {program.on_a_cpu}." if trace.device == "cpu" and program.on_a_cpu else ""
-    none = "" if sick_traces.of(trace.program, device="cuda") else "On a GPU it has not been recorded yet."
-    return text, Sentence(*(one for one in (words, twin, only, none, trace.label()) if one))
+    return text, Sentence(*(one for one in (words, twin, trace.label(), only, _on_a_gpu(trace)) if one))
+
+
+def _on_a_gpu(trace: Recorded) -> str:
+    """What the recording of the same program on a GPU shows, beside a CPU's trace; that there is none; "" beside a GPU's own."""
+    if trace.device == "cuda":
+        return ""
+    there = sick_traces.of(trace.program, trace.form, "cuda")
+    if there is None:
+        return "On a GPU it has not been recorded yet."
+    found, facts = diagnosis.diagnose(there.events), there.facts
+    seen = f" All the while nvidia-smi showed {facts['utilisation']:.0f} % utilisation." if facts.get("utilisation") else ""
+    twin = f", its twin {format_time(facts['twin_step_ns'])}" if facts.get("twin_step_ns") else ""
+    reason = found.finding.reason if found.finding else found.saw
+    return f"On a GPU: {found.name}. {reason} A step takes {format_time(facts['step_ns'])}{twin}.{seen} ({there.label()})"
 
 
 def reading(trace: Recorded | None) -> list[Table]:

@@ -24,7 +24,8 @@ from utils.model import expected, ledger, limits, sick_traces
 from utils.model.diagnosis import diagnose
 from utils.model.limits import Roofs
 from utils.model.quantities import NotMeasured
-from utils.show import board_figures, cure_explorer, lesson13
+from utils.model.trace_features import features
+from utils.show import board_figures, cure_explorer, lesson13, trace_lanes
 
 ROOFS = Roofs(gbps=20.0, products=0.1, vector=0.1)
 
@@ -167,6 +168,9 @@ def check_patients(m) -> None:
         seen, told = m.reading(trace)
         assert set(seen.columns) >= {"this trace", "its twin"} and list(told.notes) == [trace.label()]
         assert any(row["this trace"] != row["its twin"] for row in seen.rows)
+        healthy = sick_traces.of(program, "healthy", "cpu")
+        pair = {"this trace": features(trace.events), "its twin": features(healthy.events)}
+        assert seen.rows == trace_lanes.features_table(pair).rows
     healthy = replace(sick_traces.of("one_by_one", "healthy", "cpu"), facts={})
     right, words = m.diagnosed("A", healthy)
     assert right is None and "its twin, " not in str(words)
@@ -263,9 +267,10 @@ FAULTS = {
     "bytes told without their ops": ("_bytes(board.bytes)}", "_bytes(board.work.least_bytes)}"),
     "a count that differs called the same": ("if profiled == board.launches", "if profiled >= board.launches"),
     "a recording judged as if it were live": ("judged_here(device, part.here, ", "judged_here(device, part.first, "),
-    "a healthy program's trace for the sick one's": ('"healthy", trace.device', '"sick", trace.program'),
+    "a healthy program's trace for the sick one's": ('"healthy", trace.device', '"sick", trace.device'),
     "the wrong option for a trace": ("DIAGNOSIS_ANSWERS[found.id][1] if", 'DIAGNOSIS_ANSWERS["reads_out"][1] if'),
-    "a GPU's trace claimed": ('device="cuda") else "On a GPU', 'device="cpu") else "On a GPU'),
+    "a CPU's trace told as a GPU's": ('trace.form, "cuda")', 'trace.form, "cpu")'),
+    "a GPU's own trace told twice": ('if trace.device == "cuda":', 'if trace.device == "tpu":'),
     "the key's answer taken for the reading": ("diagnose(one.events).id ==", "diagnose(one.events).id !="),
     "every transfer praised": ("<= 0.15 * found", "<= 15 * found"),
 }  # fmt: skip

@@ -14,6 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count, cycle
 
+from utils.measure import malloc
+
 Step = Callable[[], object]
 Build = Callable[..., Step]
 BOTH = ("cpu", "cuda")
@@ -386,6 +388,7 @@ def captured_chain(device: str, size: float = 1.0, seed: int = 0) -> Step:
         return _graph_of(lambda: _chain(x))
     from torch.fx.experimental.proxy_tensor import make_fx
 
+    malloc.pin()  # else its results come fresh from the kernel, now and then: another illness, and it doubles the step
     recorded = make_fx(_chain)(torch.rand(8))
 
     def step():

@@ -526,6 +526,29 @@ def test_there_is_no_badge_without_a_gpu_and_that_is_said(monkeypatch):
     assert "8.0 and later" in fuse_referee.badge(add, add_kernel)
 
 
+@pytest.mark.parametrize("busy", [True, False])
+def test_a_gpu_that_others_use_gives_no_badge_and_blames_nobody(monkeypatch, busy):
+    """Seen on an H200 with six notebooks at once: the device goes on after an honest add, too."""
+
+    class Timer(fuse_referee.HostTimer):
+        def leftover_us(self) -> float:
+            return 1e9 if busy else 0.0
+
+    class Written:
+        written, compiled = (lambda self: True), (lambda self: self)
+
+    monkeypatch.setattr(fuse_referee, "no_badge", lambda: "")
+    monkeypatch.setattr(fuse_referee, "CudaTimer", Timer)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (2**30, 2**30))
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "made up")
+    sets = [tuple(torch.empty(n, 64, dtype=torch.bfloat16) for n in (4, 1, 4)) for _ in range(2)]
+    monkeypatch.setattr(fuse_referee, "_rows", lambda rows, cols: fuse_referee.Source(sets, fuse_referee._filled))
+    chain = lambda kernel, x, bias, residual: (torch.relu(x.float() + bias.float()) + residual.float()).bfloat16()  # noqa: E731
+    said = str(fuse_referee.badge(chain, Written(), mib=1))
+    assert ("No badge now, and no points lost: something else uses this GPU." in said) == busy
+    assert busy or "of the add's bandwidth" in said
+
+
 @needs_triton
 def test_what_a_gpu_compiles_is_the_same_source():
     compiled = add_kernel.compiled()

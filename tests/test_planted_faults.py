@@ -679,6 +679,7 @@ BOARD_FAULTS = {
     "a kernel that reads the last step's input": board_with(losses=boards.losses(wrong=2.0)),
     "an op counted with the ops that it calls": of_mine(launches_twice=1.6),
     "a profile of two calls": of_mine(launches_twice=0.5),
+    "one launch too many": of_mine(launches_twice=48 / 47),
     "a rule that no longer knows a loader": of_mine(read_right=0.75),
 }
 

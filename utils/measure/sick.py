@@ -14,8 +14,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count, cycle
 
-from utils.measure import malloc
-
 Step = Callable[[], object]
 Build = Callable[..., Step]
 BOTH = ("cpu", "cuda")
@@ -27,7 +25,9 @@ class Program:
 
     `diagnosis` is the id (`utils/data/diagnoses.yml`) that its trace should be given. `sick` and `healthy` are called as
     `(device, size=1.0, seed=0)` and give one step; `healthy` is None where nothing is wrong. `twin` says what the healthy
-    one does differently, `on_a_cpu` what a CPU changes ("" for nothing). `steps`: how many of them are recorded.
+    one does differently, `on_a_cpu` what a CPU changes ("" for nothing). `steps`: how many of them are recorded. `pinned`: on a
+    CPU with malloc pinned; its results would now and then come fresh from the kernel, which doubles the step and is another's
+    illness.
     """
 
     id: str
@@ -39,6 +39,7 @@ class Program:
     devices: tuple[str, ...] = BOTH
     on_a_cpu: str = ""
     steps: int = 3
+    pinned: bool = False
 
 
 def _seeded(device: str, seed: int):
@@ -388,7 +389,6 @@ def captured_chain(device: str, size: float = 1.0, seed: int = 0) -> Step:
         return _graph_of(lambda: _chain(x))
     from torch.fx.experimental.proxy_tensor import make_fx
 
-    malloc.pin()  # else its results come fresh from the kernel, now and then: another illness, and it doubles the step
     recorded = make_fx(_chain)(torch.rand(8))
 
     def step():
@@ -609,6 +609,7 @@ _LIST = (
         _SAME + "fused on a GPU, in blocks that fit the cache on a CPU",
         on_a_cpu="recorded by make_fx, since there is no CUDA graph: the replay runs the same ops from Python",
         steps=2,
+        pinned=True,
     ),
     Program(
         "new_shapes",

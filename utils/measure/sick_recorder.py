@@ -2,7 +2,8 @@
 
 What is kept is small: the events that a diagnosis reads, times from the first step on, shapes where they were recorded. Of many
 steps the quietest run is kept: a neighbour that takes the core in the middle of an op would look like an illness. On a CPU one
-thread, so that the trace shows the program and not a team's waits; malloc as it is: fresh pages are one of the illnesses.
+thread, so that the trace shows the program and not a team's waits; malloc as it is, for fresh pages are one of the illnesses,
+unless the program says otherwise.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from utils.measure import children, smi
+from utils.measure import children, malloc, smi
 from utils.measure.device_clock import MeasurementError
 from utils.measure.either_clock import need
 from utils.measure.fingerprints import fingerprint
@@ -101,6 +102,8 @@ def profile_here(program: Program, form: str, device: str, size: float, seed: in
     """Facts and events of one program, in this process, whose later launches on a GPU are slower."""
     import torch
 
+    if program.pinned and device == "cpu":
+        malloc.pin()
     with one_torch_thread() if device == "cpu" else nullcontext(), torch.no_grad():
         step = (program.sick if form == SICK else program.healthy)(device, size=size, seed=seed)
         other = program.healthy if form == SICK else program.sick

@@ -115,6 +115,7 @@ def check_losses(m) -> None:
 def check_boards(m) -> None:
     one, two = m.boards(both(boards.board(), boards.board("cuda")), both(boards.losses(), None))
     assert HERE in one.alt and THERE in two.alt and "wide block" not in two.alt
+    assert "dropout counts as one kernel and runs more" in two.alt and "dropout counts" not in one.alt
     row = next(row for row in one.table.rows if row["way"] == "fused and captured")
     assert row == {"way": "fused and captured", "kernels": "2", "launches": "1", "activations": "5.00", "peak": "3.00",
                    "small": "3.00 µs", "wide": "4.00 ms"}  # fmt: skip

@@ -229,7 +229,8 @@ def boards(board: Both, losses: Both) -> list[Picture]:
             }
             for row in counted.value["rows"]
         ]
-        out.append(board_figures.board(rows, "The toy block's scoreboard", counted.label))
+        more = "; planned, dropout counts as one kernel and runs more" if counted.value["device"] == "cuda" else ""
+        out.append(board_figures.board(rows, "The toy block's scoreboard", counted.label + more))
     return out
 
 

@@ -479,10 +479,11 @@ class OtherStream:
     """A timer of a pretended device: `later` is work on another stream, done when the whole device is waited for."""
 
     def __init__(self):
-        self.later, self.us = [], 0.0
+        self.later, self.us = [], 100.0
 
     def time(self, call):
-        return call(), 100.0
+        out = call()
+        return out, fuse_referee._copy(out), self.us
 
     def leftover_us(self) -> float:
         for work in self.later:
@@ -501,8 +502,52 @@ def test_the_referee_sees_work_on_another_stream(early):
         timer.later.append(lambda: torch.add(x, y, out=out))
         return out
 
-    with pytest.raises(fuse_referee.Caught, match="went on for 500" if early else "not the sum"):
+    with pytest.raises(fuse_referee.Caught, match="in 17 of 17 repeats the device went on for 500" if early else "not the sum"):
         fuse_referee.referee(elsewhere, fuse_referee._sums, fuse_referee._adds(64, "cpu"), timer)
+
+
+@pytest.mark.parametrize("hiccups, passes", [(4, True), (5, False)])
+def test_a_late_wait_now_and_then_is_the_hosts(hiccups, passes):
+    timer, asked = OtherStream(), iter(range(99))
+    timer.leftover_us = lambda: 76.0 if next(asked) < hiccups else 5.0
+    given = (lambda x, y: x + y, fuse_referee._sums, fuse_referee._adds(64, "cpu"), timer)
+    if passes:
+        assert len(fuse_referee.referee(*given)) == fuse_referee.REPEATS
+        return
+    with pytest.raises(fuse_referee.StillBusy, match="in 5 of 17 repeats the device went on for 76 µs"):
+        fuse_referee.referee(*given)
+
+
+def test_the_referee_judges_what_was_there_when_the_clock_stopped():
+    """A comparison takes longer than the work that it would judge: by then another stream is done."""
+
+    class Slow(OtherStream):
+        def time(self, call):
+            found = super().time(call)
+            self.leftover_us()  # the other stream is done before anyone looks
+            return found
+
+    timer = Slow()
+
+    def elsewhere(x, y):
+        out = torch.full_like(x, 9.0)
+        timer.later.append(lambda: torch.add(x, y, out=out))
+        return out
+
+    with pytest.raises(fuse_referee.Caught, match="not the sum"):
+        fuse_referee.referee(elsewhere, fuse_referee._sums, fuse_referee._adds(64, "cpu"), timer)
+
+
+@pytest.mark.parametrize("us, passes", [(79.0, False), (81.0, True)])
+def test_a_time_in_which_the_bytes_cannot_be_moved_is_not_believed(us, passes):
+    timer = OtherStream()
+    timer.us = us
+    given = (lambda x, y: x + y, fuse_referee._sums, fuse_referee._adds(64, "cpu"), timer)
+    if passes:
+        assert fuse_referee.referee(*given, least_us=80.0) == [us] * fuse_referee.REPEATS
+        return
+    with pytest.raises(fuse_referee.Caught, match="took 79.0 µs by their stream, and the bytes need at least 80.0"):
+        fuse_referee.referee(*given, least_us=80.0)
 
 
 def test_the_referee_looks_again_after_the_device_is_idle():
@@ -516,6 +561,39 @@ def test_the_referee_looks_again_after_the_device_is_idle():
 
     with pytest.raises(fuse_referee.Caught, match="looked at again"):
         fuse_referee.referee(spoils, fuse_referee._sums, fuse_referee._adds(64, "cpu"), timer)
+
+
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+
+
+def _on_a_gpu() -> tuple:
+    """What the referee takes besides the candidate and the clock, and an honest add's least time."""
+    source, timer = fuse_referee._adds(1 << 26, "cuda"), fuse_referee.CudaTimer()
+    honest = fuse_referee.referee(lambda x, y: x + y, fuse_referee._sums, source, timer)
+    return (fuse_referee._sums, source, timer), fuse_referee.FASTEST * sorted(honest)[len(honest) // 2]
+
+
+@needs_gpu
+@pytest.mark.parametrize("what", fuse_referee.cheats())
+def test_on_a_gpu_each_cheat_is_caught_and_work_passes(what):
+    given, least = _on_a_gpu()
+    if what == "does the work":
+        assert len(fuse_referee.referee(fuse_referee.cheats()[what], *given, least_us=least)) == fuse_referee.REPEATS
+        return
+    with pytest.raises(fuse_referee.Caught, match="repeat"):
+        fuse_referee.referee(fuse_referee.cheats()[what], *given, least_us=least)
+
+
+@needs_gpu
+def test_on_a_gpu_work_on_another_stream_is_caught():
+    given, least = _on_a_gpu()
+    behind, ahead = fuse_referee.side_streams().values()
+    for _ in range(5):
+        with pytest.raises(fuse_referee.Caught, match="not the sum"):
+            fuse_referee.referee(behind, *given, least_us=least)
+    with pytest.raises(fuse_referee.Caught, match="moved elsewhere"):
+        fuse_referee.referee(ahead, *given, least_us=least)
+    assert len(fuse_referee.referee(ahead, *given)) == fuse_referee.REPEATS, "which only its impossible time gives away"
 
 
 def test_there_is_no_badge_without_a_gpu_and_that_is_said(monkeypatch):
@@ -558,5 +636,7 @@ def test_what_a_gpu_compiles_is_the_same_source():
 
 
 def test_the_table_of_cheats_has_one_honest_function():
-    said = [row["the referee"] for row in fuse_referee.caught().rows]
-    assert said.count("nothing to object to") == 1 and len(said) == 6
+    table = fuse_referee.caught()
+    said = [row["the referee"] for row in table.rows]
+    assert said.count("nothing to object to") == 1 and len(said) == (8 if torch.cuda.is_available() else 6)
+    assert torch.cuda.is_available() or "needs a GPU" in table.notes[0]

@@ -20,6 +20,7 @@ from utils.measure import (
     graph_by_hand,
     guard_cost,
     joint_graph,
+    node_places,
     op_record,
     op_replay,
     replay_nodes,
@@ -32,6 +33,7 @@ from utils.measure.device_clock import MeasurementError
 from utils.measure.graph_by_hand import BAKED, PYTHON, Graph, captured
 from utils.measure.op_record import CaptureRefused
 from utils.model.line import through
+from utils.model.readings import Race, Reading
 from utils.model.studies import plain, revived
 
 WAYS = [pytest.param("", id="best"), pytest.param(PYTHON, id="python")]
@@ -450,11 +452,47 @@ def test_a_gpu_without_it_and_a_graph_that_torch_does_not_open_are_words_and_non
             dependent_launch.pdl("cuda")
 
 
+# ------------------------------------------------------------------ where a node's element lies
+
+
+def test_a_nodes_price_by_its_place_is_the_difference_of_two_graphs():
+    prices = {"own": 1005.0, "1572864": 1097.0, "33554432": 1130.0}
+    readings = {
+        f"{name}, {n}": Reading(f"{name}, {n}", (700.0 + n * ns,) * 3, 10) for name, ns in prices.items() for n in (100, 1000)
+    }
+    again = Reading("own, 100 (again)", readings["own, 100"].samples, 10)
+    race = Race(readings | {again.name: again}, ("own, 100", again.name), clock="device", device="cuda")
+    told = node_places._told(race, {"own": True, "1572864": True, "33554432": False})
+    assert [(row["at_mib"], round(row["node_ns"]), row["right"]) for row in told["rows"]] == [
+        (None, 1005, True),
+        (1.5, 1097, True),
+        (32.0, 1130, False),
+    ]
+    n = told["numbers"]
+    assert (round(n["near"]), round(n["middle"]), round(n["far"]), n["wrong"]) == (1005, 1097, 1130, 1.0)
+    assert n["spread"] == pytest.approx(1130 / 1005)
+
+
+def test_places_are_a_gpus():
+    with pytest.raises(MeasurementError, match="in slices"):
+        node_places.places("cpu")
+    if not torch.cuda.is_available():
+        with pytest.raises(MeasurementError, match="no CUDA device"):
+            node_places.places("cuda")
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_on_a_gpu_every_place_gives_the_right_sum():
+    found = node_places.places("cuda", quick=True)
+    assert found["numbers"]["wrong"] == 0 and len(found["rows"]) == node_places.FEW + 1
+    assert 0 < found["numbers"]["near"] <= found["numbers"]["middle"] <= found["numbers"]["far"]
+
+
 # ------------------------------------------------------------------ the bars
 
 
 def bars_of(numbers: dict[str, float], device: str = "cpu") -> graph_replay.Bars:
-    bars, parts = graph_replay.Bars(), {name: {"numbers": numbers} for name in ("stand_ins", "nodes", "block")}
+    bars, parts = graph_replay.Bars(), {name: {"numbers": numbers} for name in ("stand_ins", "nodes", "places", "block")}
     if device == "cpu":
         graph_replay.judge_cpu(bars, parts)
     else:
@@ -475,8 +513,8 @@ def test_a_bar_that_falls_short_fails_and_an_unsettled_race_has_none():
     }.items():
         assert not bars_of(good | {name: value}).passed, name
         assert bars_of(good | {name: value, "worst_aa": 0.1}).passed, "what did not settle has no bar"
-    gpu = {"node": 1005.0, "node_lo": 1000.0, "node_hi": 1010.0, "fixed": 2000.0, "host_100": 5000.0, "small_both_bare": 8.0,
-           "small_both": 5.0, "aa_error": 0.001}  # fmt: skip
+    gpu = {"node": 1100.0, "node_lo": 1095.0, "node_hi": 1105.0, "fixed": 2000.0, "near": 1005.0, "middle": 1097.0, "far": 1130.0,
+           "host_100": 5000.0, "small_both_bare": 8.0, "small_both": 5.0, "aa_error": 0.001}  # fmt: skip
     assert bars_of(gpu, "cuda").passed
-    for name, value in {"node": 1100.0, "host_100": 9000.0, "small_both_bare": 6.0}.items():
+    for name, value in {"near": 1060.0, "host_100": 9000.0, "small_both_bare": 6.0}.items():
         assert not bars_of(gpu | {name: value}, "cuda").passed, name

@@ -15,6 +15,7 @@ from utils.measure.captured_block import blocks
 from utils.measure.dependent_launch import pdl
 from utils.measure.guard_cost import guards
 from utils.measure.joint_graph import joint
+from utils.measure.node_places import places
 from utils.measure.replay_nodes import nodes
 from utils.measure.same_bytes import same_bytes
 from utils.measure.stand_ins import stand_ins
@@ -33,6 +34,7 @@ _ROOMS: dict[str, tuple[Callable[..., Any], tuple[str, ...], float]] = {
     "nodes": (nodes, (*CPU, *GPU), 2.0),
     "block": (blocks, (*CPU, *GPU), 3.0),
     "pdl": (pdl, GPU, 1.0),
+    "places": (places, GPU, 1.0),
     "stand_ins": (stand_ins, CPU, 4.0),
     "pays_back": (pays_back, (*CPU, *GPU), 2.0),
     "guards": (guards, (*CPU, *GPU), 2.0),

@@ -444,6 +444,24 @@ def test_neither_a_file_nor_the_key_is_asked_for(capsys):
     assert main(["diagnose"]) == 2 and "give the file" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("wait_us", [0.3, 1.5, 6.0])
+@pytest.mark.parametrize("every, is_read_out", [(1, True), (2, True), (8, False)])
+def test_a_wait_behind_every_few_kernels_sets_the_pace_however_short_it_is(wait_us, every, is_read_out):
+    """Two recordings of one program on an H200 lay on either side of a tenth of the step: the host of the second took longer to
+    launch, and found less left to wait for."""
+    t = Made("cuda", 3)
+    for _ in range(3):
+        with t.step():
+            for number in range(40):
+                t.op("aten::mul", 9.0, kernel="elementwise_kernel", kernel_us=1.9, dims=[[64]])
+                if number % every == every - 1:
+                    t.add("cuda_runtime", "cudaDeviceSynchronize", t.now, wait_us)
+                    t.now += wait_us + 7.0
+    found = diagnose(t.events())
+    assert (found.id == "reads_out") == is_read_out, (found.finding, found.saw)
+    assert is_read_out or found.id == "launch_bound"
+
+
 def test_what_else_a_profiler_writes_changes_nothing():
     """Python's own frames (with_stack), memory events, arrows and names stand in many traces."""
     events = a_trace("reads_out", "cuda", 3)

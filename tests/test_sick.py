@@ -81,6 +81,10 @@ def test_a_committed_trace_is_whole_and_is_given_its_diagnosis(name):
     found, wanted = diagnose(recorded.events), PROGRAMS[recorded.program].diagnosis
     if recorded.form == SICK:
         assert found.id == wanted, (found.finding, found.also, found.saw)
+    elif recorded.program == "captured_chain" and recorded.device == "cuda":
+        # Fused into one kernel the chain still waits for bytes, and for nothing else: an eighth of them.
+        assert found.id == wanted and found.features.kernels == 1
+        assert recorded.facts["step_ns"] < 0.25 * recorded.facts["twin_step_ns"]
     else:
         assert found.id != wanted, (found.finding, found.saw)
 

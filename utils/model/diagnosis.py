@@ -19,6 +19,8 @@ ENOUGH = 0.3  # of the step: a diagnosis that explains less is none
 BESIDE = 0.2  # of the step: what is worth naming beside it
 IDLE = 0.2  # as in `limits`: a device that stands still for less than that is called busy
 WAITS = 0.1  # of the step that the host waits, from which read-outs set its pace
+OFTEN = 4  # so many waits a step set it as well, with one for every two kernels: no launch overlaps with a kernel then, and the
+# host finds little left to wait for, so that the time inside the waits does not tell their price
 FEW_ROWS = 8  # a product of so few rows is bound by its weights on every machine of the course
 WEIGHTS = 1 << 18  # bytes of them, from which reading them is what a product waits for
 MANY_OPS = 20  # in a step: fewer are not "many small ops"
@@ -149,7 +151,7 @@ def _recompiles(f: Features):
     if f.compiles and not (f.same_shapes is True and f.steps > 1):
         yield (
             _in_the_way(f, f.compile),
-            f"{_some(f.compiles, 'compilation')} a step take {f.compile:.0%} of it, and the shapes are not always the same.",
+            f"{_take(f.compiles, 'compilation')} {f.compile:.0%} of it, and the shapes are not always the same.",
         )
 
 
@@ -157,17 +159,17 @@ def _recaptures(f: Features):
     if f.compiles and f.same_shapes is True and f.steps > 1:
         yield (
             _in_the_way(f, f.compile),
-            f"{_some(f.compiles, 'compilation')} a step take {f.compile:.0%} of it, with the same shapes in every step.",
+            f"{_take(f.compiles, 'compilation')} {f.compile:.0%} of it, with the same shapes in every step.",
         )
     elif f.captures and f.device == "cuda":
         # Before a capture begins torch waits for the device, collects garbage and gives memory back: that is its price as well.
         before = f.malloc + f.wait + f.long_gaps if f.captures >= 0.5 else 0.0
         yield (
             _in_the_way(f, min(1.0, f.capture + before)),
-            f"{_some(f.captures, 'capture')} a step take {f.capture:.0%} of it, with what goes before {f.capture + before:.0%}.",
+            f"{_take(f.captures, 'capture')} {f.capture:.0%} of it, with what goes before {f.capture + before:.0%}.",
         )
     elif f.captures:
-        yield f.capture, f"{_some(f.captures, 'recording')} a step, op by op in Python, take {f.capture:.0%} of it."
+        yield f.capture, f"{_take(f.captures, 'recording', ', op by op in Python,')} {f.capture:.0%} of it."
 
 
 def _waits_for_data(f: Features):
@@ -187,11 +189,21 @@ def _crosses_the_bus(f: Features):
         )
 
 
+def _reads(f: Features) -> float:
+    """Waits of a GPU's host that the program asks for, a step; each capture waits once before it begins."""
+    return f.read_outs or sum(f.waits.values()) - f.captures
+
+
+def _in_lockstep(f: Features) -> bool:
+    """Whether the host waits behind every kernel or two."""
+    return _reads(f) >= max(OFTEN, f.kernels / 2)
+
+
 def _reads_out(f: Features):
     if f.device == "cuda":
-        reads = f.read_outs or sum(f.waits.values()) - f.captures  # each capture waits once before it begins
         small = not f.bus_copies or f.bus_bytes / f.bus_copies < 1 << 16
-        if reads > 0.1 and f.wait >= WAITS and f.idle >= IDLE and small:
+        sets_the_pace = (_reads(f) > 0.1 and f.wait >= WAITS) or _in_lockstep(f)
+        if sets_the_pace and f.idle >= IDLE and small:
             # While the host waits the device ends its work: what is lost is the standing still that nothing else explains.
             lost = max(0.0, f.idle - max(f.long_gaps, f.loader, f.compile, f.capture, f.malloc))
             yield (
@@ -211,7 +223,7 @@ def _allocates_anew(f: Features):
     if f.mallocs:
         yield (
             max(f.malloc, min(f.malloc * 2, f.idle)),
-            f"{_some(f.mallocs, 'call')} a step to get memory from the driver or give it back take {f.malloc:.0%} of it.",
+            f"{_take(f.mallocs, 'call', ' to get memory from the driver or give it back')} {f.malloc:.0%} of it.",
         )
     if f.big["fill"]:
         yield f.big["fill"], f"Filling large new tensors takes {f.big['fill']:.0%} of the step."
@@ -258,7 +270,7 @@ def _outside_torch(f: Features):
 def _launch_bound(f: Features):
     if f.device == "cuda":
         if f.kernels >= MANY_OPS and f.kernel_ns < TINY_KERNEL_NS * 4 and not f.replays:
-            tiny = f.busy if f.kernel_ns < TINY_KERNEL_NS else 0.0
+            tiny = f.busy if f.kernel_ns < TINY_KERNEL_NS and not _in_lockstep(f) else 0.0
             rest = max(0.0, f.idle - max(f.long_gaps, f.loader, f.compile, f.wait))
             words = f"{_n(f.kernels)} kernels a step, {f.kernel_ns * 1e-3:.2g} µs each; the device stands still for {f.idle:.0%}."
             yield min(1.0, rest + tiny), words
@@ -296,6 +308,12 @@ RULES: dict[str, Rule] = {
 def _some(count: float, word: str) -> str:
     """A count with its noun, in the plural where it is not one."""
     return f"{_n(count)} {word}" if abs(count - 1) < 0.05 else f"{_n(count)} {word}s"
+
+
+def _take(count: float, word: str, more: str = "") -> str:
+    """The beginning of a sentence: "1 capture a step takes", "6 calls a step take"."""
+    some = _some(count, word)
+    return f"{some} a step{more} {'take' if some.endswith('s') else 'takes'}"
 
 
 def _n(count: float) -> str:

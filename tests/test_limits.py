@@ -67,6 +67,14 @@ def test_a_wait_with_a_busy_device_is_no_synchronising_program():
     assert judge(facts, ROOFS).kind == limits.BANDWIDTH
 
 
+@pytest.mark.parametrize("waits, kind", [(40, limits.SYNCHRONISING), (20, limits.SYNCHRONISING), (5, limits.LAUNCH)])
+def test_a_wait_behind_every_kernel_or_two_is_synchronising_however_short(waits, kind):
+    """The program that synchronises after every op, as recorded on an H200: 40 kernels, a tenth of the step inside the waits."""
+    facts = replace(SMALL, step_ns=597e3, host_ns=540e3, device_ns=80e3, launches=40, wait_ns=57e3, waits=waits)
+    verdict = judge(facts, ROOFS)
+    assert verdict.kind == kind and (kind == limits.LAUNCH or f"waits in {waits} read-outs for 10% of the step" in verdict.reason)
+
+
 def test_where_one_thread_is_host_and_device_the_parts_add_up():
     facts = replace(SMALL, step_ns=100e3, host_ns=60e3, device_ns=40e3, serial=True)
     verdict = judge(facts, ROOFS)

@@ -22,6 +22,7 @@ SYNCHRONISING, LAUNCH, BANDWIDTH, COMPUTE, OFF = (
     "off the roof",
 )
 IDLE = 0.2  # a device that stands still for less than this share of the step is called busy
+OFTEN = 4  # waits a step, with one for every two kernels: no launch overlaps with a kernel, however short each wait is
 ON_THE_ROOF = 0.4  # of the busy time, the share that the larger floor must explain before the roof gets its name
 
 
@@ -132,7 +133,8 @@ def judge(facts: Facts, roofs: Roofs) -> Verdict:
 def _kind(facts: Facts, found: Floors) -> tuple[str, str]:
     step = facts.step_ns
     idle = f"the device stands still for {facts.idle:.0%} of the step"
-    if facts.waits and facts.wait_ns > IDLE * step and facts.idle > IDLE:
+    in_lockstep = not facts.serial and facts.waits >= max(OFTEN, facts.launches / 2)
+    if facts.waits and facts.idle > IDLE and (in_lockstep or facts.wait_ns > IDLE * step):
         return SYNCHRONISING, (
             f"the host waits in {facts.waits} {_plural('read-out', facts.waits)} for {facts.wait_ns / step:.0%} of the step, "
             f"and {idle}"

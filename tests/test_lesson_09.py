@@ -26,6 +26,7 @@ from utils.measure.launch_here import Found
 from utils.measure.study_here import Both
 from utils.model import expected, ledger, studies
 from utils.model.quantities import NotMeasured
+from utils.model.readings import Reading
 from utils.model.studies import Study, plain, revived
 from utils.show import fuse_figures, lesson09
 from utils.show.listing import Listing
@@ -423,3 +424,15 @@ def test_the_study_runs_on_small_buffers(compiler, monkeypatch):
 
 def test_the_kernel_of_the_peer_is_the_chain_of_the_lesson():
     assert fuse_peer.FORM == STEPS["with bias"] and fuse_peer.FORM.ops == 9
+
+
+def test_a_neighbour_that_meets_the_fused_kernel_alone_widens_the_range_and_a_steady_wrong_gain_stays_red():
+    """Seen once in a soak: 0.39 of what bytes predict, beside an A/A pair 1 % apart, while others held both cores."""
+    quiet = Reading("eager", tuple(1000.0 * (1 + 0.004 * (i % 4)) for i in range(8)))
+    met = Reading("fused", (300.0, 1100.0, 1200.0, 1100.0, 1300.0, 1000.0, 1200.0, 1150.0))
+    calm, own = fuse_steps.own_error(quiet, quiet), fuse_steps.own_error(quiet, met)
+    assert calm < 0.01 and own > 0.2
+    judged = {"device": "cpu", "aa_error": 0.01, "eight_gain": 0.39, "eight_predicted": 1.0, "bias_extra": 1.0}
+    assert expected.judge("fuse.gain", judged | {"eight_error": own}).holds
+    assert not expected.judge("fuse.gain", judged | {"eight_error": calm}).holds
+    assert not expected.judge("fuse.gain", judged | {"eight_gain": 0.15, "eight_error": 9.0}).holds, "nor by any scatter"

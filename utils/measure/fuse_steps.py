@@ -9,7 +9,8 @@ from utils.kernels.forms import ADD, STEPS, Form
 from utils.measure.either_clock import Progress, need, race, settled, within
 from utils.measure.fuse_arms import COLS, ROWS, buffers, by_hand, checked, each, eager, spelled, whose
 from utils.measure.placed_ops import usual_dtype
-from utils.model.readings import Race
+from utils.model.quantities import noise_of
+from utils.model.readings import Race, Reading, ratio_error
 from utils.model.step_model import BYTES
 
 PLAIN = "plain stores"  # of the kernel by hand on a CPU: the caches fetch a line before it is written
@@ -27,7 +28,8 @@ def steps(device: str = "cpu", progress: Progress | None = None, *, quick: bool 
     with plain stores; CPU), "eager_paper_us", "fused_paper_us" (bytes at the plain add's own rate), "predicted" (ratio of
     bytes), "gain" (ratio of times), "eager_faults", "fused_faults" (pages a call), "wrong" (words, or "")}], "race" (ns),
     "numbers" (by the short names of NAMES: "eight_gain", "eight_predicted" …; "bias_extra", "flat": fused steps over fused
-    steps; "wrong": how many arms), "by". About 5 s quick. MeasurementError without a kernel of our own here.
+    steps; "eight_error", "bias_error": relative, by the arms' own scatter; "wrong": how many arms), "by". About 5 s quick.
+    MeasurementError without a kernel of our own here.
     """
     need(device, "fused chains")
     with settled(device) as notes:
@@ -94,7 +96,16 @@ def _numbers(rows: list[dict], found: Race) -> dict[str, float]:
         if row["plain_us"]:
             out[f"{short}_plain_gain"] = row["eager_us"] / row["plain_us"]
     us = {NAMES[row["step"]]: row["fused_us"] for row in rows}
+    step = {NAMES[row["step"]]: row["step"] for row in rows}
+    out["eight_error"] = own_error(found[f"{step['eight']}, eager"], found[f"{step['eight']}, fused"])
+    out["bias_error"] = own_error(found[f"{step['bias']}, fused"], found[f"{step['eight']}, fused"])
     return out | {"bias_extra": us["bias"] / us["eight"], "flat": us["eight"] / us["two"]}
+
+
+def own_error(a: Reading, b: Reading) -> float:
+    """The relative error of the ratio of two arms, by their own blocks: a neighbour that holds one of two cores meets a kernel on
+    both of them, and not the short A/A pair."""
+    return noise_of(a) + noise_of(b) + ratio_error(a.samples, b.samples)
 
 
 def chain(device: str = "cpu", progress: Progress | None = None, *, quick: bool = False) -> dict:

@@ -149,6 +149,35 @@ def test_recordings_that_disagree_make_it_holds_when():
     assert ledger.computed_verdict(number("arms.none", lo=1), [recording()]) == "not_measurable_here"
 
 
+def test_a_number_that_covers_a_part_of_the_claim_makes_it_hold_in_part_at_most():
+    part = number(lo=5, hi=10)
+    part = replace(part, metric={**part.metric, "covers": "part"})
+    assert ledger.computed_verdict(part, [recording("cuda")]) == "holds_when"
+    assert ledger.computed_verdict(part, [recording("cpu")]) == "does_not_hold"
+
+
+def test_every_ratio_says_what_it_is_of():
+    ratios = [c for c in ledger.claims() if c.metric and c.metric["unit"] == "ratio" and c.unit in ("", "x", "ratio")]
+    assert len(ratios) > 20 and [c.id for c in ratios if "says" not in c.metric] == []
+    assert ledger.cited(ledger.find("A46")) == "no figure; shown: host: a replay of 100 adds, over one add"
+
+
+OWN_UNIT = {
+    "A17": (8.13, "8.13 ms"),
+    "B07": (0.0914, "9.14 %"),
+    "B18": (0.0833, "0.0833 FLOP/byte"),
+    "A46": (0.444, "0.444 ×"),
+    "B26": (5.0, "5 launches"),
+}
+
+
+@pytest.mark.parametrize("claim", OWN_UNIT)
+def test_a_number_is_shown_in_the_claims_own_unit(claim, monkeypatch):
+    value, text = OWN_UNIT[claim]
+    monkeypatch.setattr(ledger, "measure", lambda claim, measured: value)
+    assert ledger.shown(ledger.find(claim), recording()) == text
+
+
 def test_the_stage_tables_own_rows_do_not_add_up_to_its_total():
     assert ledger.cited_sum() == (pytest.approx(5.5), pytest.approx(12.0))
     verdict, value = ledger.judge(ledger.find("A42"), recording())

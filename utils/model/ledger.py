@@ -21,6 +21,10 @@ Measured = Recording | Receipt | Study
 
 ROUNDING = 0.05  # figures cited with one digit are not finer than this
 AROUND = 1.5  # "about x" holds from x / 1.5 to x · 1.5
+RULE = (
+    f'A range holds with {ROUNDING:.0%} on either side, "about x" from x / {AROUND:g} to {AROUND:g} x; where no figure is cited, '
+    "ends of our own do."
+)
 SCALE = {"us": 1e-3, "ns": 1.0, "ratio": 1.0}
 UNITS = {"us": "µs", "ns": "ns", "ms": "ms", "percent": "%", "x": "×", "ratio": "×"}
 COUNTS = ("ops", "kernels", "launches", "elements")  # units of claims whose metric is a count: shown as one, not as a ratio
@@ -110,11 +114,14 @@ def judge(claim: Claim, measured: Measured) -> tuple[str, float | None]:
 
 
 def computed_verdict(claim: Claim, among: Iterable[Recording | Study] | None = None) -> str:
-    """What the recordings that the row names say together: all one way, or "holds_when" where they differ."""
+    """What the recordings that the row names say together: all one way, or "holds_when" where they differ, or where the metric
+    covers only a part of what is claimed."""
     among = [_recorded(name) for name in claim.recordings] if among is None else among
     verdicts = {judge(claim, r)[0] for r in among} - {"not_measurable_here"}
     if not verdicts:
         return "not_measurable_here"
+    if verdicts == {"holds"} and (claim.metric or {}).get("covers") == "part":
+        return "holds_when"
     return verdicts.pop() if len(verdicts) == 1 else "holds_when"
 
 
@@ -200,11 +207,13 @@ def recorded_studies(lesson: str) -> list[Study]:
 
 
 def cited(claim: Claim) -> str:
-    """What the source says, as text: its figure, for a sum also what its own rows add up to, or "no figure"."""
+    """What the source says, as text: its figure, for a sum also what its own rows add up to, or "no figure"; and what a ratio in
+    the columns beside it is of."""
     if claim.metric and claim.metric["measure"] == "cited.rows":
         low, high = cited_sum()
         return f"{claim.cited}; its rows give {low:,.3g}–{high:,.3g} µs"
-    return claim.cited or "no figure"
+    says = (claim.metric or {}).get("says")
+    return (claim.cited or "no figure") + (f"; shown: {says}" if says else "")
 
 
 def _claim(row: dict) -> Claim:
@@ -260,8 +269,13 @@ def shown(claim: Claim, measured: Measured | None) -> str:
         return "not measured"
     if claim.unit in COUNTS:
         return f"{value:,.0f} {claim.unit}"
+    unit = claim.metric["unit"]
+    if unit == "ratio" and claim.unit == "percent":
+        value, unit = 100 * value, claim.unit
+    elif unit == "ratio" and claim.unit not in ("", "x"):  # a number in the claim's own unit, not a ratio of two
+        unit = claim.unit
     rounded = float(f"{value:.3g}")  # in two steps: ":,.3g" alone writes 1060 as 1.06e+03
-    return f"{rounded:,.12g} {UNITS[claim.metric['unit']]}"
+    return f"{rounded:,.12g} {UNITS.get(unit, unit)}"
 
 
 def _sum_shown(measured: Measured | None) -> str:

@@ -32,7 +32,7 @@ def page(yours: Measured | None = None, *, notebooks: str = "../notebooks") -> s
         "",
         "Generated from `utils/data/claims.yml` and the committed recordings by `python -m utils ledger`; not written by hand. "
         "A figure is in the unit of its claim. Where a claim has no number, its lesson tries the mechanism, and the sentence "
-        "says what was found.",
+        "says what was found. " + ledger.RULE,
         "",
         *_summary(rows),
         "",

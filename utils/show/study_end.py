@@ -38,4 +38,4 @@ def verdicts(study: str, device: str, found: Mapping[str, Both]) -> Table:
     notes = [one.label() for one in ledger.recorded_studies(study)]
     if studies.best(study, "cuda") is None:
         notes.append(f"Recorded: {NOT_YET['cuda']}")
-    return Table(rows, COLUMNS, "Claims and verdicts", notes)
+    return Table(rows, COLUMNS, "Claims and verdicts", [*notes, ledger.RULE])

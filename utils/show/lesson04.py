@@ -14,7 +14,7 @@ from utils.measure.launch_here import Found
 from utils.model import ledger, studies
 from utils.model.quantities import NotMeasured
 from utils.model.readings import Race
-from utils.show import figures, lanes_figure, launch_figures, queue_explorer, study_end
+from utils.show import figures, lanes_figure, launch_figures, own_answer, queue_explorer, study_end
 from utils.show.explain import Sentence
 from utils.show.lanes_figure import Lanes
 from utils.show.picture import Picture
@@ -802,7 +802,7 @@ def verdicts(found: Mapping[str, Found]) -> Table:
         {**row, "yours": here.get(row["id"], row["yours"]), "recorded": there.get(row["id"], row["recorded"])} for row in rows
     ]
     best = [study.label() for device in ("cuda", "cpu") if (study := studies.best("launch", device)) is not None]
-    return Table(rows, study_end.COLUMNS, "Claims and verdicts", best or ["Recorded: nothing yet"])
+    return Table(rows, study_end.COLUMNS, "Claims and verdicts", [*(best or ["Recorded: nothing yet"]), ledger.RULE])
 
 
 def _evidence(parts: Mapping[str, Race | dict]) -> dict[str, str]:
@@ -832,6 +832,7 @@ def own_price(race: Race) -> Sentence:
     return Sentence(f"On this machine one {name} takes the host {format_ns(race[name])}, hot and alone.")
 
 
+@own_answer.in_unit("µs")
 def transfer(mine_us: float | None, race: Race) -> Sentence | Table:
     """The reader's guess of 200 launches of 3 µs kernels at their own host price, beside what the model of the sliders gives."""
     if mine_us is None:

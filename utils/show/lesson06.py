@@ -14,7 +14,7 @@ from utils.measure.launch_here import Found
 from utils.measure.ridge_here import Both
 from utils.measure.roofline import Roof, Roofline
 from utils.model import devices
-from utils.show import figures, ridge_figures, roofline_figure, study_end
+from utils.show import figures, own_answer, ridge_figures, roofline_figure, study_end
 from utils.show.explain import Sentence
 from utils.show.here_and_there import each, not_measured, option, per_cent, tables, times, told
 from utils.show.picture import Picture
@@ -737,6 +737,7 @@ def verdicts(device: str, found: Mapping[str, Both]) -> Table:
 TRANSFER_DEVICE = "NVIDIA H100 SXM"
 
 
+@own_answer.in_unit("µs")
 def transfer(mine_us: float | None, work: Work, mine_line: Roofline | None = None) -> Sentence | Table:
     """The reader's least time of a gate (two ops) on a datasheet's memory, beside what counting gives, and on their own."""
     device = next(d for d in devices.load() if d.name == TRANSFER_DEVICE)

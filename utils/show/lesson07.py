@@ -6,7 +6,7 @@ reason), or works a `Profile` out, and words it, so that a sentence stays true w
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 
 from utils.measure.launch_here import Found
@@ -14,7 +14,7 @@ from utils.measure.study_here import Both
 from utils.measure.two_ceilings import judged as judged_part
 from utils.measure.two_ceilings import prices
 from utils.model.costmodel import ELEMENTWISE_TENSORS, MATMUL_TENSORS, Prices, Profile, break_even_elements, total_max, total_sum
-from utils.show import ceiling_figures, cost_profiler, study_end
+from utils.show import ceiling_figures, cost_profiler, own_answer, study_end
 from utils.show.explain import Sentence
 from utils.show.here_and_there import each, option, per_cent, tables, times, told
 from utils.show.picture import Picture
@@ -58,7 +58,7 @@ WHY = {
     "two_ceilings.fuse": "One kernel is one launch, and what stood between its ops never goes to memory.",
     "two_ceilings.host": "With one thread for both halves nothing overlaps: the halves add up.",
     "two_ceilings.device": "In a long chain the host issues ahead while kernels run: the halves overlap.",
-    "two_ceilings.break_even": "Left of it an op costs what issuing it costs; right of it, what its bytes cost.",
+    "two_ceilings.break_even": "Far left of it an op costs what issuing it costs; far right of it, what its bytes cost.",
     "two_ceilings.flip": "Bytes and FLOPs follow the size. The number of launches does not.",
     "two_ceilings.flop_only": "FLOPs at the peak rate leave out the bytes and the launches, and those are most of an eager step.",
     "two_ceilings.drift": "The host's price depends on clocks, caches and neighbours, and they change while one looks on.",
@@ -68,6 +68,7 @@ APART = 0.05  # two models whose median errors differ by less are called alike
 LONG = 16  # ops from which a chain is called long
 IN_PROPORTION = 1.5  # a time within this factor of the sizes' ratio follows the size
 AS_LONG = 1.15
+CALLS = 5  # of the texts' block
 STALE = 1.2  # an error so much larger is laid to the age of the prices
 APART_RATE = 1.25  # a rate so far above the memory's did not come from memory
 OP_NAMES = {"scale": "times a Python number"}
@@ -210,16 +211,21 @@ def profiler_of(calibration: Both, device: str) -> cost_profiler.SeededPanel:
 
 def on_host(part: Both) -> tuple[str | None, Sentence]:
     """(text of the option that was measured, sentences): which model is farther off where one thread does both halves."""
-    return option(part, _worse, HOST_ANSWERS), told(part, "three models on a CPU", _models, "recorded")
+    return option(part, _kind, HOST_ANSWERS), told(part, "three models on a CPU", _said(part), "recorded")
 
 
 def on_device(part: Both) -> tuple[str | None, Sentence]:
     """(text of the option that was measured, sentences): which model is farther off for long chains on a GPU."""
+    return option(part, _kind, DEVICE_ANSWERS), told(part, "three models on a GPU", _said(part), "recorded")
 
-    def kind(value: Mapping) -> str:
-        return _worse({"rows": _long(value) or value["rows"]})
 
-    return option(part, kind, DEVICE_ANSWERS), told(part, "three models on a GPU", _models, "recorded")
+def _asked(part: Mapping) -> list[Mapping]:
+    """The cases that the question is about: all on a CPU, the long chains on a GPU."""
+    return part["rows"] if part["device"] == "cpu" else _long(part) or part["rows"]
+
+
+def _kind(part: Mapping) -> str:
+    return _worse({"rows": _asked(part)})
 
 
 def _long(part: Mapping) -> list[Mapping]:
@@ -241,24 +247,41 @@ def _worse(part: Mapping) -> str:
     return "alike" if abs(by["sum"] - by["max"]) < APART else max(by, key=by.get)
 
 
+def _said(part: Both) -> Callable[[Mapping], str]:
+    """What is said of the three models: who was farther off, the errors, what they mean; the meaning of both machines once."""
+
+    def say(value: Mapping) -> str:
+        here, means = part.here.value, _meaning(value)
+        return _models(value) if here is not None and value is not here and _meaning(here) == means else f"{_models(value)} {means}"
+
+    return say
+
+
 def _models(part: Mapping) -> str:
     rows, long = part["rows"], _long(part)
+    which = f" for chains of {LONG} ops and more" if part["device"] == "cuda" and long else ""
+    verdict = {
+        "max": f"Farther off{which} was the maximum.",
+        "sum": f"Farther off{which} was the sum.",
+        "alike": f"Neither sum nor maximum was clearly farther off{which}.",
+    }[_kind(part)]
     names = ceiling_figures.MODELS
     told = ", ".join(f"{name} {per_cent(_error(rows, key))}" for key, name in names.items())
-    words = f"Median error over {len(rows)} cases: {told}."
+    words = f"{verdict} Median error over {len(rows)} cases: {told}."
     if long and len(long) < len(rows):
         told = ", ".join(f"{name} {per_cent(_error(long, key))}" for key, name in names.items())
         words += f" Over the {len(long)} with {LONG} ops and more: {told}."
+    ends = []
     for key, name in names.items():
         worst = max(rows, key=lambda row, key=key: _off(row, key))
         way = "too long" if worst[f"{key}_us"] > worst["measured_us"] else "too short"
-        words += f" The {name} is farthest off on “{ceiling_figures.short(worst['case'])}”: {per_cent(_off(worst, key))} {way}."
-    return f"{words} {_meaning(part)}"
+        ends.append(f"{name} {per_cent(_off(worst, key))} {way} on “{ceiling_figures.short(worst['case'])}”")
+    return f"{words} At its worst each was: {'; '.join(ends)}."
 
 
 def _meaning(part: Mapping) -> str:
     """What the errors say about who worked at the same time as whom."""
-    worse = _worse({"rows": _long(part) or part["rows"]})
+    worse = _kind(part)
     if part["device"] == "cpu":
         same = all(abs(row["queue_us"] / row["sum_us"] - 1.0) < 1e-6 for row in part["rows"])
         queue = " With no device to drain it, the queue played through is the sum." if same else ""
@@ -267,7 +290,9 @@ def _meaning(part: Mapping) -> str:
             "sum": "One thread does both halves, and yet the sum was farther off: its prices did not hold in these chains.",
             "alike": "One half outweighs the other in most of these cases, so sum and maximum hardly differ.",
         }[worse]
-        return words + queue
+        too_long = any(row["max_us"] > (1.0 + APART) * row["measured_us"] for row in part["rows"])
+        high = " Where even the maximum is too long, the prices were too high for that case." if too_long else ""
+        return words + queue + high
     return {
         "sum": "In long chains the device works while the host issues: a sum charges for both, and is too long.",
         "max": "The maximum was farther off: something between the two sides is waited for and not in it.",
@@ -297,8 +322,8 @@ def break_even(sweep: Both, calibration: Both) -> Sentence:
             words = "Within the sizes that were tried the two did not cross."
         else:
             words = (
-                f"An fp32 add takes its kernel as long as its host at {significant(numbers['break_even'], 2)} elements; below, "
-                f"one costs about {format_ns(numbers['fixed'])} whatever its size."
+                f"An fp32 add takes its kernel as long as its host at {significant(numbers['break_even'], 2)} elements. "
+                f"{_below(part)}"
             )
         if found.value is None:
             return words
@@ -311,12 +336,23 @@ def break_even(sweep: Both, calibration: Both) -> Sentence:
         if numbers.get("break_even") is None:
             return words
         rate = numbers["break_even_bytes"] / numbers["fixed"]  # bytes a ns are GB/s
-        cached = "; such tensors come from a cache" if rate > APART_RATE * charged.gbps else ""
+        cached = "; such tensors come from a cache, which the prices do not know" if rate > APART_RATE * charged.gbps else ""
         return (
             f"{words} An add of the measured size moves {significant(rate)} GB/s, the memory {significant(charged.gbps)}{cached}."
         )
 
     return told(sweep, "the break-even size", say)
+
+
+def _below(part: Mapping) -> str:
+    """What one add costs below the break-even size: about the same at all sizes, or more and more as it comes near."""
+    below = [row for row in part["rows"] if row["elements"] < part["numbers"]["break_even"]]
+    first, last = below[0], below[-1]
+    ends = f"from {first['elements']:,} to {last['elements']:,} elements"
+    if max(row["step_us"] for row in below) < AS_LONG * first["step_us"]:
+        return f"Below, {ends}, one more costs about {_us(first['step_us'])} whatever its size."
+    why = ", since one thread does both" if part["device"] == "cpu" else ""
+    return f"It is a bend, not a corner: {ends} the price of one goes from {_us(first['step_us'])} to {_us(last['step_us'])}{why}."
 
 
 def crossing_figures(sweep: Both) -> list[Picture]:
@@ -327,7 +363,7 @@ def crossing_figures(sweep: Both) -> list[Picture]:
 
 
 def flip(part: Both) -> tuple[str | None, Sentence]:
-    """(text of the option that was measured, sentences): the same five ops at a small size."""
+    """(text of the option that was measured, sentences): the same five calls at a small size."""
 
     def kind(value: Mapping) -> str:
         small, large = value["rows"]
@@ -342,6 +378,9 @@ def flip(part: Both) -> tuple[str | None, Sentence]:
             if numbers["ops_small"] == numbers["ops_large"]
             else f"{numbers['ops_small']:g} ops that compute against {numbers['ops_large']:g}"
         )
+        if max(numbers["ops_small"], numbers["ops_large"]) > CALLS:
+            which = "of which a CPU's dropout is several" if value["device"] == "cpu" else "at least one of which is several"
+            ops += f" ({CALLS} calls, {which})"
         first, last = SIDES[small["bottleneck"]], SIDES[large["bottleneck"]]
         same = first == last
         ends = f"The longer side is {first} at both sizes" if same else (
@@ -379,7 +418,7 @@ def flip_tables(part: Both) -> list[Table]:
             "bottleneck": SIDES[row["bottleneck"]],
         }
 
-    return tables(part, columns, "The same five ops at two sizes", line)
+    return tables(part, columns, "The same five calls at two sizes", line)
 
 
 # ------------------------------------------------------------------------------------------------ FLOPs alone, and drift
@@ -416,31 +455,26 @@ def flop_tables(part: Both) -> list[Table]:
 
 
 def drift(part: Both) -> Sentence:
-    """How far the price of one add moved while it was watched, and what that makes of a price read once at the start."""
+    """How far the price of one add moved while it was watched, second by second, and what that makes of one read at the start."""
 
     def say(value: Mapping) -> str:
         numbers = value["numbers"]
-        first, worst = _stale(value["points"])
+        by = [median(block_ns) for block_ns in ceiling_figures.by_second(value["points"])]
+        low, high, chance = min(by), max(by), numbers["twins"] - 1
         words = (
-            f"Watched for {significant(numbers['seconds'], 2)} s, the same add took from {format_ns(numbers['low'])} to "
-            f"{format_ns(numbers['high'])}: {per_cent(numbers['ratio'] - 1)} apart, where two readings of the same moment are "
-            f"{per_cent(numbers['twins'] - 1)} apart."
+            f"Watched for {significant(numbers['seconds'], 2)} s, each second counted by its median, the same add took from "
+            f"{format_ns(low)} to {format_ns(high)}: the highest is {per_cent(high / low - 1)} above the lowest, where two "
+            f"readings of the same moment are {per_cent(chance)} apart."
         )
+        if high / low - 1 <= chance:
+            return f"{words} That is no more than chance: no drift was seen in this run."
+        worst = max(abs(later / by[0] - 1.0) for later in by)
         return (
-            f"{words} Whoever had read the price once, at the start ({format_ns(first)}), would have been off by up to "
+            f"{words} Whoever had read the price once, in the first second ({format_ns(by[0])}), would have been off by up to "
             f"{per_cent(worst)} later."
         )
 
     return told(part, "how a price moves", say)
-
-
-def _stale(points: Sequence[Mapping]) -> tuple[float, float]:
-    """(median price of the first second, ns; the largest relative distance of a later second's median from it)."""
-    seconds: dict[int, list[float]] = {}
-    for point in points:
-        seconds.setdefault(int(point["s"] - points[0]["s"]), []).append(point["ns"])
-    by = [median(prices_) for _, prices_ in sorted(seconds.items())]
-    return by[0], max((abs(later / by[0] - 1.0) for later in by[1:]), default=0.0)
 
 
 def stale(*parts: Both) -> Sentence:
@@ -456,7 +490,7 @@ def stale(*parts: Both) -> Sentence:
                 f"quarter and {per_cent(new)} with prices of the same one: {apart} ({part.there.label})."
             )
     moral = "A model is no better than the moment of its prices: they belong between its cases, in the same windows."
-    return Sentence(moral, *(out or ["Prices of another moment were not tried in a recording yet."]))
+    return Sentence(moral, *(out or ["Prices of another moment were not tried in a recording yet."]), apart=True)
 
 
 def drift_figures(part: Both) -> list[Picture]:
@@ -551,6 +585,7 @@ TRANSFER_TENSORS, TRANSFER_OPS = 5, 2  # g read, t written; p and t read, p writ
 UPDATES, SIDE = 100, 256  # parameters of a model, each SIDE × SIDE numbers in fp32
 
 
+@own_answer.in_unit("µs")
 def transfer(mine_us: float | None, calibration: Both, measured_us: float | None = None) -> Sentence | Table:
     """The reader's price of an optimiser step of two ops a parameter, beside three models with this machine's prices."""
     if mine_us is None:

@@ -15,7 +15,7 @@ from utils.measure.study_here import Both
 from utils.model import worth
 from utils.model.costmodel import Op, per_step, total_sum
 from utils.model.worth import Speed
-from utils.show import batch_figures, controls, study_end, worth_explorer
+from utils.show import batch_figures, controls, own_answer, study_end, worth_explorer
 from utils.show.explain import Sentence
 from utils.show.here_and_there import each, not_measured, option, per_cent, times, told
 from utils.show.picture import Picture
@@ -660,6 +660,7 @@ def verdicts(device: str, found: Mapping[str, Both]) -> Table:
     return study_end.verdicts(STUDY, device, found)
 
 
+@own_answer.in_unit()
 def transfer(
     mine: float | None, *, ops: int, host_us: float, kernel_us: float, alone: int, sweep: Both | None = None
 ) -> Sentence | Table:

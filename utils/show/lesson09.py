@@ -14,7 +14,7 @@ from utils.kernels.forms import STEPS, Form
 from utils.measure.fuse import judged as judged_part
 from utils.measure.launch_here import Found
 from utils.measure.study_here import Both
-from utils.show import fuse_figures, study_end
+from utils.show import fuse_figures, own_answer, study_end
 from utils.show.explain import Sentence
 from utils.show.here_and_there import each, option, per_cent, tables, times, told
 from utils.show.listing import Listing
@@ -563,6 +563,7 @@ TRANSFER = {"a * b": 3, "+ c": 3, "relu": 2, "- d": 3}
 TRANSFER_FUSED = 5  # a, b, c, d and the result
 
 
+@own_answer.in_unit()
 def transfer(mine: float | None, eager_us: float | None = None) -> Sentence | Table:
     """The reader's gain of fusing four ops beside what bytes say; from the time op by op, what the kernel should take."""
     if mine is None:

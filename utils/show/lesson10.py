@@ -17,7 +17,7 @@ from utils.measure.reach_the_roof import judged as judged_part
 from utils.measure.study_here import Both, recorded
 from utils.measure.tail_instructions import ALONE, FIRST
 from utils.model.step_model import BYTES
-from utils.show import study_end, tail_figures
+from utils.show import own_answer, study_end, tail_figures
 from utils.show.explain import Sentence
 from utils.show.here_and_there import each, not_measured, option, per_cent, tables, times, told
 from utils.show.picture import Picture
@@ -666,6 +666,7 @@ def given(counts: Both, tails: Both) -> Table | Sentence:
     return Table(rows, {"what": "given", "value": "value"}, "A dropout of its own, one call of the generator an element", [label])
 
 
+@own_answer.in_unit("µs")
 def transfer(mine_us: float | None, counts: Both, tails: Both) -> Sentence | Table:
     """The reader's floor of a dropout that is a kernel of its own, beside both floors worked out."""
     if mine_us is None:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from utils.measure.capture import judged as judged_part
 from utils.measure.study_here import Both
 from utils.model import payback, recordings
-from utils.show import capture_figures, controls, payback_explorer, study_end
+from utils.show import capture_figures, controls, own_answer, payback_explorer, study_end
 from utils.show.explain import Sentence
 from utils.show.here_and_there import each, not_measured, option, per_cent, tables, times, told
 from utils.show.listing import Listing
@@ -167,9 +167,9 @@ def gain(part: Both) -> Sentence:
         n = value["numbers"]
         row = _row(value, 100)
         fixed = (
-            f"{format_ns(n['fixed'])} (95 %: {format_ns(n['fixed_lo'])} to {format_ns(n['fixed_hi'])})"
+            f"{format_ns(n['fixed'])} ({format_ns(n['fixed_lo'])} to {format_ns(n['fixed_hi'])})"
             if n["fixed_lo"] > 0
-            else f"not to be told from 0 (95 %: up to {format_ns(max(0.0, n['fixed_hi']))})"
+            else f"not to be told from 0 (up to {format_ns(max(0.0, n['fixed_hi']))})"
         )
         host = (
             "One thread is host and device here: what a replay takes, it takes of the host."
@@ -178,8 +178,9 @@ def gain(part: Both) -> Sentence:
         )
         return (
             f"Op by op an add of one element costs {format_ns(n['eager_node'])}. A replay of 100 takes {_us(row['device_us'])}: "
-            f"{times(n['gain_100'])} as fast. F is {fixed}, c {format_ns(n['node'])} a node (95 %: {format_ns(n['node_lo'])} to "
-            f"{format_ns(n['node_hi'])}); the fit misses a reading by {per_cent(n['worst_fit'])} at most.{_bends(n)} {host}"
+            f"{times(n['gain_100'])} as fast. F is {fixed}, c {format_ns(n['node'])} a node ({format_ns(n['node_lo'])} to "
+            f"{format_ns(n['node_hi'])}): in brackets what the readings' scatter leaves open, at 95 %. Nor is it quite a line: "
+            f"it misses a reading by up to {per_cent(n['worst_fit'])}.{_bends(n)} {host}"
         )
 
     return Sentence(told(part, "replays by their nodes", say).measured(), receipt_words(part))
@@ -190,7 +191,10 @@ def _bends(n: Mapping) -> str:
     times_the_line = n.get("longest_over_fit", 1.0)
     if times_the_line < CLOSE:
         return ""
-    return f" Beyond, it bends: {n['longest']:,.0f} nodes take {times(times_the_line)} what the line says."
+    return (
+        f" Beyond, it bends: {n['longest']:,.0f} nodes take {times(times_the_line)} what the line says, as a list does that no "
+        "longer fits a cache."
+    )
 
 
 def _row(value: Mapping, nodes: int) -> Mapping:
@@ -276,10 +280,20 @@ def fx(part: Both) -> tuple[str | None, Sentence]:
         )
         return (
             f"One hundred adds of one element: eager {format_ns(eager)} an op, the fx graph {format_ns(graph)}, "
-            f"{times(graph / eager)} as much. Other lists that Python walks: {listed}."
+            f"{times(graph / eager)} as much.{_by_overload(found)} Other lists that Python walks: {listed}."
         )
 
     return option(part, kind, FX_ANSWERS), told(part, "adds without a graph", say, "by a recording")
+
+
+def _by_overload(found: Mapping) -> str:
+    """Why an fx graph of aten ops takes longer than the same ops, where the graph of the function's own lines does not."""
+    if "fx_python" not in found or found["fx"]["gain"] >= 1 / CLOSE or found["fx_python"]["gain"] <= CLOSE * found["fx"]["gain"]:
+        return ""
+    return (
+        " It is the calls and not the graph: this one names each overload, and such a call checks its arguments against a schema "
+        f"in general code; traced as x + b, with the add's own parser, a graph takes {format_ns(found['fx_python']['ns_an_op'])}."
+    )
 
 
 def tax(part: Both) -> tuple[str | None, Sentence]:
@@ -297,12 +311,12 @@ def tax(part: Both) -> tuple[str | None, Sentence]:
         found, eager = _ways(value), _ways(value)["eager"]["ns_an_op"]
         words = []
         for _, ns, name in layers:
-            size = "" if ns is None else f"{format_ns(abs(ns))}, {per_cent(abs(ns) / eager)}"
-            words.append(f"without {name} {'no difference seen' if ns is None else f'{size} less' if ns > 0 else f'{size} more'}")
+            size = "" if ns is None else f"{format_ns(abs(ns))} ({per_cent(abs(ns) / eager)})"
+            words.append(f"{name}: {'no difference seen' if ns is None else f'{size} saved' if ns > 0 else f'{size} more'}")
         left = found["baked"]
         return (
-            f"Of {format_ns(eager)} an op: {'; '.join(words)}. Left are {format_ns(left['ns_an_op'])} for the walk and the "
-            f"kernel: {times(left['gain'])} as fast as eager."
+            f"An op costs {format_ns(eager)}. Left out, one after the other: {'; '.join(words)}. What stays is "
+            f"{format_ns(left['ns_an_op'])} for the walk and the kernel: {times(left['gain'])} as fast as eager."
         )
 
     return option(part, kind, TAX_ANSWERS), told(part, "where the price goes", say, "by a recording")
@@ -407,7 +421,8 @@ def wide(part: Both, moved: Both) -> tuple[str | None, Sentence]:
         extra = n.get("extra_calls", 0)
         same = f"the same, and {extra:,.0f} more that hand the graph its random numbers" if extra else "the same, one by one"
         verdict = same if n["same"] == 1 else "not the same"
-        return f"Counted: op by op {n['eager_calls']:,.0f} {what}; a replay has {n['captured_calls']:,.0f}{moved_too}: {verdict}."
+        counts = f"op by op {n['eager_calls']:,.0f} {what}; a replay has {n['captured_calls']:,.0f}{moved_too}"
+        return f"Counted, on the small block: {counts}: {verdict}."
 
     first = told(part, "a wide block", say).measured()
     return option(part, kind, WIDE_ANSWERS), Sentence(first, told(moved, "what a replay moves", counted).measured())
@@ -641,6 +656,7 @@ def verdicts(device: str, found: Mapping[str, Both]) -> Table:
     return study_end.verdicts(STUDY, device, found)
 
 
+@own_answer.in_unit("steps")
 def transfer(mine: float | None, *, ops: int, host_us: float, fixed_us: float, node_us: float, once_s: float) -> Table | Sentence:
     """A step of `ops` ops on paper: op by op, captured, and the steps until capture has paid; beside it what the reader said."""
     if mine is None:
@@ -652,7 +668,7 @@ def transfer(mine: float | None, *, ops: int, host_us: float, fixed_us: float, n
         {"what": "a replay, F + n · c", "number": format_time(after)},
         {"what": "saved a step", "number": format_time(before - after)},
         {"what": "steps until it has paid", "number": f"{steps:,}"},
-        {"what": "you said", "number": f"{mine:,.0f}"},
+        {"what": "you said", "number": significant(mine)},
     ]
     near = 0.9 * steps <= mine <= 1.1 * steps
     told_of = "Near enough." if near else "More than 10 % off: seconds over what a step saves, in the same unit."

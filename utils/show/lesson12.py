@@ -21,7 +21,7 @@ from utils.measure.stream_reuse import SAME as SAME_STREAM
 from utils.measure.study_here import Both, recorded
 from utils.model import memory_plan
 from utils.model.memory_plan import Buffer
-from utils.show import arena_explorer, arena_figure, batch_figures, figures, study_end
+from utils.show import arena_explorer, arena_figure, batch_figures, figures, own_answer, study_end
 from utils.show.arena_figure import Laid, mib
 from utils.show.controls import Panel
 from utils.show.explain import Sentence
@@ -621,6 +621,7 @@ def verdicts(device: str, found: Mapping[str, Both]) -> Table:
     return study_end.verdicts(STUDY, device, found)
 
 
+@own_answer.in_unit("MiB")
 def transfer(mine: int | None, buffers: Sequence[tuple[int, int, int]]) -> Sentence | Table:
     """The reader's smallest arena for these buffers (MiB, first moment, moment from which it is gone), beside what there is."""
     if mine is None:

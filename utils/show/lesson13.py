@@ -17,7 +17,7 @@ from utils.measure.three_losses import SMALL_BLOCK, WIDE, WIDE_DRAWLESS
 from utils.model import diagnosis, limits, sick_traces, traces
 from utils.model.sick_traces import Recorded
 from utils.model.trace_features import features
-from utils.show import board_figures, cure_explorer, study_end, trace_lanes
+from utils.show import board_figures, cure_explorer, own_answer, study_end, trace_lanes
 from utils.show.board_figures import signed
 from utils.show.controls import Panel
 from utils.show.cure_explorer import Known
@@ -561,6 +561,7 @@ def verdicts(device: str, found: Mapping[str, Both]) -> Table:
     return study_end.verdicts(STUDY, device, found)
 
 
+@own_answer.in_unit()
 def transfer(mine: Sequence[int | None], block: Callable, x, w) -> Table | Sentence:
     """The reader's (kernels eager, kernels with the tail fused, activations eager, activations fused) beside what is counted."""
     if any(one is None for one in mine):

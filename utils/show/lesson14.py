@@ -16,7 +16,7 @@ from utils import paths
 from utils.measure.launch_here import Found
 from utils.model import bank, keys, ledger, practice, recordings, schemas, spacing
 from utils.model.readings import Race
-from utils.show import launch_figures, numbers_to_know, quiz
+from utils.show import launch_figures, numbers_to_know, own_answer, quiz
 from utils.show.controls import Panel, panel, slider
 from utils.show.explain import Sentence
 from utils.show.here_and_there import not_measured, per_cent
@@ -287,6 +287,7 @@ def paper() -> Table:
     return Table(rows, None, "Outside the notebook")
 
 
+@own_answer.in_unit()
 def transfer(
     said: Mapping[str, float] | None, *, elements: float, itemsize: int, tb_s: float, host_us: float
 ) -> Table | Sentence:

@@ -162,7 +162,12 @@ def test_without_any_recording_the_lesson_says_so(no_recording):
 def test_the_longer_loops_are_told_as_they_were_measured(no_recording):
     rising = trap(1, 10, "simulated", by_calls=[[1, 20_000.0], [64, 21_000.0], [256, 75_000.0]])
     text = lesson00.queue_table(rising).text()
-    assert "rose by a factor of 3.8" in text and "75.0 µs" in text
+    assert "rose by a factor of 3.8" in text and "75.0 µs" in text and "the two ends" not in text
+    bumpy = [[1, 25_000.0], [64, 24_500.0], [128, 89_600.0], [256, 75_200.0], [1024, 60_000.0]]
+    text = lesson00.queue_table(trap(1, 10, "simulated", by_calls=bumpy[:-1])).text()
+    assert "rose by a factor of 3.0. That compares the two ends only: from 128 to 256 calls it fell." in text
+    text = lesson00.queue_table(trap(1, 10, "simulated", by_calls=bumpy)).text()
+    assert "from 128 to 256 and from 256 to 1,024 calls it fell." in text
     flat = trap(1, 10, "simulated", by_calls=[[1, 20_000.0], [64, 21_000.0]])
     assert "rose" not in lesson00.queue_table(flat).text()
     balance = lesson00.balance_table(trap(1, 10, "simulated", by_balance=[[0.1, 1.05], [1.0, 1.95]])).text()

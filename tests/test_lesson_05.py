@@ -161,11 +161,35 @@ def check_sum(m) -> None:
         tight = replace(receipt, stages=tuple(replace(s, alone_ns=s.ns * loops) for s in receipt.stages))
         said = str(m.tight_loops(tight))
         assert way in said and close(shares(said)[0], 100 * loops * receipt.coverage)
+    check_other_way(m)
     assert "not every piece" in str(
         m.tight_loops(replace(receipt, stages=tuple(replace(s, alone_ns=None) for s in receipt.stages)))
     )
     over = replace(receipt, end_to_end=receipt.end_to_end.scaled(0.7))
     assert over.context_ns < 0 and "more than the whole" in str(explain.adds_up(over))
+
+
+def check_other_way(m) -> None:
+    """Why the loops' sum differs, by the numbers; a stage that is dearer in its loop is named with what is known of it."""
+    receipt = make_receipt()
+
+    def alone(loops: float, **other: float):
+        return replace(receipt, stages=tuple(replace(s, alone_ns=s.ns * other.get(s.stage, loops)) for s in receipt.stages))
+
+    assert "predictors to itself. In its place it shares them." in m.why_tight(alone(0.6))
+    assert "did not" in m.why_tight(alone(1.4)) and "hardly helped" in m.why_tight(alone(1.0))
+    assert all("other way" not in m.why_tight(alone(loops)) for loops in (0.6, 1.0, 1.05, 1.4))
+    key = receipt.stage("autograd_key")
+    said = m.why_tight(alone(0.6, autograd_key=2.9))
+    prices = f"{m.format_ns(2.9 * key.ns)} in the loop, {m.format_ns(key.isolate)} in place"
+    assert f"The other way goes: autograd key ({prices})" in said
+    assert "Such a price is a difference" in said and "not established" in said
+    said = m.why_tight(alone(0.6, autograd_key=2.9, kernel=1.5))
+    assert "autograd key (" in said and " and kernel (" in said and "is a difference" not in said and "not established" in said
+    assert "Not all were timed so here." in m.why_tight(
+        replace(receipt, stages=tuple(replace(s, alone_ns=None) for s in receipt.stages))
+    )
+    assert m.DIFFERENCES == {"autograd_key", "wrap_free"}
 
 
 def check_grad(m) -> None:
@@ -194,6 +218,21 @@ def check_program(m) -> None:
     assert "comes with other code" in str(m.code_or_data(program_race()))
     assert "not its main cause" in str(m.code_or_data(program_race(adds=3500.0)))
     assert "cannot say" in str(m.code_or_data(program_race(adds=2750.0)))
+    cheaper = program_race(nothing=1250.0, adds=1090.0, ops=1970.0)
+    said = str(m.code_or_data(cheaper))
+    assert "no rise but a fall, so the rise comes with other code" in said and "less than half" not in said
+    assert "cheaper, this race does not show" in said and "a fall" not in str(m.code_or_data(program_race()))
+    level, some = program_race(adds=1600.0), program_race(adds=1900.0)
+    assert "no rise that can be seen" in str(m.code_or_data(level)) and "less than half" in str(m.code_or_data(some))
+    for race, words in (
+        (cheaper, "other data alone did not raise"),
+        (level, "other data alone did not raise"),
+        (some, "Most of the rise comes with other code"),
+        (program_race(adds=3500.0), "with other data and the same code"),
+        (program_race(adds=2750.0), "cannot say"),
+        (program_race(ops=1600.0), "saw no rise"),
+    ):
+        assert words in m.why_in_program(race)
     for flat in (program_race(ops=1600.0), program_race(ops=1200.0)):
         said = str(m.code_or_data(flat))
         assert "No rise is seen" in said and "comes with" not in said
@@ -283,6 +322,9 @@ FAULTS = {
     "a blind check goes unnoticed": ("    if not refusal:", "    if False:"),
     "other code blamed whatever the data": ("if with_data + unsure < rise / 2:", "if True:"),
     "a rise explained that is not there": ('if _way(race, NOTHING, OPS) != "more":', "if False:"),
+    "a fall passed over": ('{"less": "fall", "same"', '{"less": "code", "same"'),
+    "a stage that goes the other way passed over": ("s.alone_ns > least * s.ns]", "s.alone_ns > 99 * s.ns]"),
+    "any stage called a difference": ("if all(s.stage in DIFFERENCES for s in other):", "if True:"),
     "a printed 'about' counted as nothing": ("if claim.around is None else claim.around", "if claim.around is None else 0.0"),
     "the allocator's share taken of the whole op": ("both = block.ns + around.ns", "both = one.total_ns"),
     "any answer counts as the transfer op": ("    if not right:\n", "    if False:\n"),

@@ -115,7 +115,7 @@ def need(device: str, what: str) -> None:
     if device not in ("cpu", "cuda"):
         raise ValueError(f"device {device!r}: it is cpu or cuda")
     if device == "cuda" and not gpu().usable:
-        raise MeasurementError(f"no CUDA device here, so {what} cannot be measured on one: the recordings hold a GPU's")
+        raise MeasurementError(f"no CUDA device here for {what}: the recordings hold a GPU's")
 
 
 def machine_name(device: str) -> str:

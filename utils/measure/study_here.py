@@ -41,7 +41,7 @@ def both(study: str, name: str, device: str = "cpu", progress: Progress | None =
         value = measure(device, progress or (lambda done, text: None), **how)
         here = Found(value, studies.live(study, device, machine.fingerprint(), {}).label(), live=True)
     except (MeasurementError, NotMeasured, OSError, RuntimeError) as error:
-        here = Found(None, why=f"it could not be measured here: {error}")
+        here = Found(None, why=str(error) or "it could not be measured here")
     return Both(here, recorded(study, name, record))
 
 

@@ -187,8 +187,8 @@ class StagePrice:
 
     `stage` is an id of `utils/data/stages.yml`. `isolate` is None where the piece could not be measured alone on this
     machine (no compiler); then `why_missing` says so in words. `difference_ns` is None where no two rungs bracket it.
-    `alone_ns` is the same piece repeated in a tight loop of its own, where it has the CPU's front end to itself: less than
-    the isolate, which is taken with the other pieces of the op running between.
+    `alone_ns` is the same piece repeated in a tight loop of its own, where it has the CPU's front end to itself: mostly less
+    than the isolate, which is taken with the other pieces of the op running between.
     """
 
     stage: str

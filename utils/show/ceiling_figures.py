@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Mapping, Sequence
+from statistics import median
 
 from utils.show import theme
 from utils.show.figures import _drawn, _headline
@@ -18,7 +19,6 @@ MODELS = {"sum": "sum", "max": "maximum", "queue": "queue"}
 LONGEST = 22  # characters of the ops in a case's name
 NARROW = 62  # characters of a label over axes that leave room for the cases' names
 DRAWN = 12  # cases of many
-SHOWN = 16  # rows of a table twin made of many points
 
 
 def models(rows: Sequence[Mapping], title: str, label: str) -> Picture:
@@ -139,6 +139,14 @@ def crossing(rows: Sequence[Mapping], break_even: float | None, label: str) -> P
     return Picture(_drawn(paint, 3.4), f"{alt}.{end} {label}", table)
 
 
+def by_second(points: Sequence[Mapping]) -> list[list[float]]:
+    """The prices of the points in ns, second by second from the first point on."""
+    seconds: dict[int, list[float]] = {}
+    for point in points:
+        seconds.setdefault(int(point["s"] - points[0]["s"]), []).append(point["ns"])
+    return [seconds[k] for k in sorted(seconds)]
+
+
 def drift(points: Sequence[Mapping], label: str) -> Picture:
     """The price of one add through time: each block of calls a point."""
     title = "The price of the same add, through time"
@@ -155,11 +163,14 @@ def drift(points: Sequence[Mapping], label: str) -> Picture:
         axes.set_title(label, fontsize=9, fontweight="normal", color=theme.MUTED)
         _headline(figure, title)
 
-    at = sorted({round(k * (len(points) - 1) / (SHOWN - 1)) for k in range(SHOWN)})
-    rows = [{"s": significant(seconds[k]), "ns": format_ns(price[k])} for k in at]
+    rows = [
+        {"second": k, "median": format_ns(median(ns)), "low": format_ns(min(ns)), "high": format_ns(max(ns)), "blocks": len(ns)}
+        for k, ns in enumerate(by_second(points), 1)
+    ]
     alt = (
         f"Curve: {title}, {len(points)} blocks over {significant(seconds[-1] - seconds[0], 2)} s, between "
-        f"{format_ns(min(price))} and {format_ns(max(price))}; " + "; ".join(f"at {row['s']} s {row['ns']}" for row in rows)
+        f"{format_ns(min(price))} and {format_ns(max(price))}; median of each second: {', '.join(row['median'] for row in rows)}"
     )
-    table = Table(rows, {"s": "s", "ns": "an add"}, title, [label, f"{len(rows)} of {len(points)} blocks"])
+    columns = {"second": "second", "median": "median", "low": "lowest block", "high": "highest block", "blocks": "blocks"}
+    table = Table(rows, columns, title, [label])
     return Picture(_drawn(paint, 2.9), f"{alt}. {label}", table)

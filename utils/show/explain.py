@@ -18,27 +18,39 @@ Part = str | Callable[[], str]
 
 
 class Sentence:
-    """Computed sentences; parts that are functions are called each time it is shown. `guess` adds what the reader said."""
+    """Computed sentences; parts that are functions are called each time it is shown. `guess` adds what the reader said.
 
-    def __init__(self, *parts: Part, guess=None):
+    `apart`: each part is shown as a paragraph of its own, as where each has its own source. As a string it is one line.
+    """
+
+    def __init__(self, *parts: Part, guess=None, apart: bool = False):
         self.parts = parts
         self.guess = guess
+        self.apart = apart
+
+    def _words(self) -> list[str]:
+        return [word for part in self.parts if (word := part() if callable(part) else part)]
+
+    def _paragraphs(self) -> list[str]:
+        said = self.guess.said if self.guess is not None else ""
+        words = [*self._words(), *([said] if said else [])]
+        return words if self.apart else [" ".join(words)]
 
     def measured(self) -> str:
         """The sentences without what the reader said."""
-        return " ".join(word for part in self.parts if (word := part() if callable(part) else part))
+        return " ".join(self._words())
 
     def text(self) -> str:
-        said = self.guess.said if self.guess is not None else ""
-        return f"{self.measured()} {said}".strip()
+        return "\n".join(self._paragraphs())
 
-    __str__ = text
+    def __str__(self) -> str:
+        return " ".join(self._paragraphs())
 
     def __repr__(self) -> str:
         return self.text()
 
     def _repr_html_(self) -> str:
-        return f"<p>{html.escape(self.text())}</p>"
+        return "".join(f"<p>{html.escape(words)}</p>" for words in self._paragraphs())
 
     def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
         return {"text/plain": self.text(), "text/html": self._repr_html_()}

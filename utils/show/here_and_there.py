@@ -16,7 +16,7 @@ def not_measured(found: Found, what: str) -> str:
 
 
 def told(found: Both, what: str, say: Callable[[Mapping], str], where: str = "on a GPU") -> Sentence:
-    """`say` of what was measured here and of the recording (made `where`), each with its label, or why it is not there.
+    """`say` of what was measured here and of the recording (made `where`), each with its label, or why it is not there; apart.
 
     That no GPU is recorded is not said beside one that has just measured it."""
     here, there = found.here, found.there
@@ -25,7 +25,7 @@ def told(found: Both, what: str, say: Callable[[Mapping], str], where: str = "on
         out.append(f"{say(there.value)} ({there.label})")
     elif here.value is None or here.value.get("device") != "cuda":
         out.append(not_measured(there, f"{what}, {where}"))
-    return Sentence(*out)
+    return Sentence(*out, apart=True)
 
 
 def each(found: Both) -> list[Found]:

@@ -6,6 +6,8 @@ number surprises. The recorded GPU stands beside, always with its label.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from utils.measure import traps
 from utils.measure.simulated import SimulatedDevice, VirtualClock
 from utils.model import ledger, quantities
@@ -21,6 +23,7 @@ SHOWN_ANSWERS = {
     "more": (None, "More: the profiler's own work is in it"),
     "less": (None, "Less: the profiler sees only a part of the add"),
 }
+WIGGLE = 0.05  # a row of the longer loops that is lower by less than that has not fallen
 NEUTRAL = 0.10  # a profile within 10 % of the price (and the race's error) counts as right
 
 
@@ -111,6 +114,9 @@ def queue_table(trap: dict) -> Table:
     first, last = trap["by_calls"][0][1], trap["by_calls"][-1][1]
     full = "rose by" if last > 1.5 * first else "changed by"
     note = f"From the shortest loop to the longest, the price {full} a factor of {significant(last / first, 2)}."
+    falls = [f"{n:,} to {m:,}" for (n, ns), (m, after) in pairwise(trap["by_calls"]) if after < (1 - WIGGLE) * ns]
+    if falls:
+        note += f" That compares the two ends only: from {' and from '.join(falls)} calls it fell."
     columns = {"calls": "calls in the loop", "price": "a call, clock stopped when the last one returns"}
     return Table(rows, columns, f"The same wrong stopwatch in longer loops ({_place(trap)}, kernels of 100 µs)", [note])
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from utils.measure.stages import PIECES
 from utils.model import expected, ledger
 from utils.model.readings import Race, Reading, Receipt
 from utils.model.recordings import receipt_label
@@ -47,7 +48,23 @@ PYBIND, DROPPED, WITHOUT = "pybind11 no-op call", "result dropped", "without gra
 WHY_MEMORY = (
     "Around the memory a tensor is built and taken down again. An out= argument, a memory plan or a fused kernel saves both."
 )
-WHY_TIGHT = "In a loop of its own a piece has the caches and the branch predictors to itself. In its place it shares them."
+WHY_TIGHT = {  # by what the tight loops sum to, against the sum in place
+    "less": "In a loop of its own a piece has the caches and the branch predictors to itself. In its place it shares them.",
+    "more": "A loop of its own should help a piece. Here it did not, and this run does not show why.",
+    "same": "A loop of its own hardly helped the pieces here.",
+    None: "In a loop of its own a piece has the caches and the branch predictors to itself. Not all were timed so here.",
+}
+DEARER_ALONE = 1.1  # a stage that costs so many times its price in place when it is alone in a loop goes the other way
+# Stages priced by taking other pieces off a call, in place and in the loop.
+DIFFERENCES = {piece.stage for piece in PIECES if any("/" in name for name in piece.less)}
+WHY_PROGRAM = {  # by what the race of code and data shows
+    "fall": "The rise comes with other code: other data alone did not raise the price.",
+    "flat": "The rise comes with other code: other data alone did not raise the price.",
+    "code": "Most of the rise comes with other code, less of it with other data.",
+    "data": "Most of the rise is there with other data and the same code.",
+    "unsure": "Other ops bring other code and other data; this run cannot say which counts more.",
+    "none": "The race of code and data saw no rise in this run.",
+}
 TAXED = range(10, 14)  # torch 2.x whose handle copies take the GIL (claim C01)
 
 
@@ -246,19 +263,46 @@ def tight_loops(receipt: Receipt, beside: Receipt | None = None) -> Sentence:
     """What the same pieces sum to when each is repeated in a tight loop of its own, against their sum in place and the whole."""
     words = []
     for one in [receipt, *([beside] if beside else [])]:
-        both = [(s.ns, s.alone_ns) for s in one.stages if s.ns is not None and s.alone_ns is not None]
-        if len(both) < len(one.stages) or not both:
+        way, placed, tight = _tight(one)
+        if way is None:
             words.append(f"{_place(one)} not every piece could be timed in a loop of its own.")
             continue
-        placed, tight = (sum(prices) for prices in zip(*both, strict=True))
-        gap = placed - tight
-        way = "no difference seen" if abs(gap) <= max(one.aa_error, 0.005) * placed else "less" if gap > 0 else "more"
-        than = way if way == "no difference seen" else f"{format_ns(abs(gap))} {way}"
+        than = "no difference seen" if way == "same" else f"{format_ns(abs(placed - tight))} {way}"
         share = format_share(tight, one.total_ns)
         words.append(
             f"{_place(one)} tight loops sum to {format_ns(tight)}, {share} of the whole; against the sum in place: {than}."
         )
     return Sentence(*words)
+
+
+def _tight(receipt: Receipt) -> tuple[str | None, float, float]:
+    """Whether tight loops sum to "less", "more" or the "same" (None: not all were timed); the sum in place, the loops' sum."""
+    both = [(s.ns, s.alone_ns) for s in receipt.stages if s.ns is not None and s.alone_ns is not None]
+    if len(both) < len(receipt.stages) or not both:
+        return None, 0.0, 0.0
+    placed, tight = (sum(prices) for prices in zip(*both, strict=True))
+    gap = placed - tight
+    return "same" if abs(gap) <= max(receipt.aa_error, 0.005) * placed else "less" if gap > 0 else "more", placed, tight
+
+
+def why_tight(receipt: Receipt) -> str:
+    """Why the sums differ; then each stage that goes the other way, dearer in a loop than in place, with what is known of it."""
+    way = _tight(receipt)[0]
+    least = max(DEARER_ALONE, 1.0 + receipt.aa_error)
+    other = [s for s in receipt.stages if s.ns is not None and s.alone_ns is not None and s.alone_ns > least * s.ns]
+    if way == "more" or not other:
+        return WHY_TIGHT[way]
+    names = " and ".join(
+        f"{catalogue.title(s.stage, receipt.device)} ({format_ns(s.alone_ns)} in the loop, {format_ns(s.isolate)} in place)"
+        for s in other
+    )
+    known = "Why is not established."
+    if all(s.stage in DIFFERENCES for s in other):
+        known = (
+            "Such a price is a difference: a larger piece less the part of it that other stages count. The loop helps that part "
+            "more than the larger piece; why is not established."
+        )
+    return f"{WHY_TIGHT[way]} The other way goes: {names}. {known}"
 
 
 def leave_one_out(receipt: Receipt) -> Table:
@@ -357,17 +401,36 @@ NOTHING, ADDS, OPS = "after nothing", "after adds of other tensors", "after othe
 def code_or_data(race: Race) -> Sentence:
     """Is it other code or other data that makes the add dearer in a program? `race` is from `programs.code_or_data`."""
     words = f"In one race, {PLAIN} took " + ", ".join(f"{format_ns(race[name])} {name}" for name in (NOTHING, ADDS, OPS)) + "."
+    kind = _cause(race)
+    cause = {
+        "none": "No rise is seen after other ops, so there is no cause to look for.",
+        "fall": "Other data with the same code shows no rise but a fall, so the rise comes with other code. "
+        "Why adds of other tensors make the next add cheaper, this race does not show.",
+        "flat": "Other data with the same code shows no rise that can be seen, so the rise comes with other code.",
+        "code": "Other data with the same code shows less than half of the rise, so most of it comes with other code.",
+        "data": "Other data with the same code shows most of the rise, so other code is not its main cause.",
+        "unsure": "This race cannot say whether other code or other data makes most of the rise: too close, or too noisy.",
+    }[kind]
+    if kind == "none":
+        return Sentence(words, cause)
+    return Sentence(words, cause, "A clock cannot tell a cold table from a mispredicted jump; a processor's counters could.")
+
+
+def why_in_program(race: Race) -> str:
+    """The reason at the end of the lesson, as this race has it."""
+    return WHY_PROGRAM[_cause(race)]
+
+
+def _cause(race: Race) -> str:
+    """What the race shows: "none" (no rise), "data", "unsure", or other code: after adds of other tensors the add is cheaper than
+    after nothing ("fall"), no difference is seen ("flat"), or less than half of the rise ("code")."""
     if _way(race, NOTHING, OPS) != "more":
-        return Sentence(words, "No rise is seen after other ops, so there is no cause to look for.")
+        return "none"
     rise, with_data = race[OPS].ns - race[NOTHING].ns, race[ADDS].ns - race[NOTHING].ns
     unsure = race.error * race[OPS].ns
     if with_data + unsure < rise / 2:
-        cause = "Other data with the same code shows less than half of the rise, so most of it comes with other code."
-    elif with_data - unsure > rise / 2:
-        cause = "Other data with the same code shows most of the rise, so other code is not its main cause."
-    else:
-        cause = "This race cannot say whether other code or other data makes most of the rise: too close, or too noisy."
-    return Sentence(words, cause, "A clock cannot tell a cold table from a mispredicted jump; a processor's counters could.")
+        return {"less": "fall", "same": "flat", "more": "code"}[_way(race, NOTHING, ADDS)]
+    return "data" if with_data - unsure > rise / 2 else "unsure"
 
 
 def first_calls(receipt: Receipt, beside: Receipt | None = None) -> Table:

@@ -252,7 +252,8 @@ def _said(part: Both) -> Callable[[Mapping], str]:
 
     def say(value: Mapping) -> str:
         here, means = part.here.value, _meaning(value)
-        return _models(value) if here is not None and value is not here and _meaning(here) == means else f"{_models(value)} {means}"
+        known = here is not None and value is not here and _meaning(here) == means
+        return _models(value) if known else f"{_models(value)} {means}"
 
     return say
 
@@ -276,7 +277,10 @@ def _models(part: Mapping) -> str:
         worst = max(rows, key=lambda row, key=key: _off(row, key))
         way = "too long" if worst[f"{key}_us"] > worst["measured_us"] else "too short"
         ends.append(f"{name} {per_cent(_off(worst, key))} {way} on “{ceiling_figures.short(worst['case'])}”")
-    return f"{words} At its worst each was: {'; '.join(ends)}."
+    words += f" At its worst each was: {'; '.join(ends)}."
+    if part["device"] == "cpu" and any(row["max_us"] > (1.0 + APART) * row["measured_us"] for row in rows):
+        words += " Where even the maximum is too long, the prices were too high for that case."
+    return words
 
 
 def _meaning(part: Mapping) -> str:
@@ -287,12 +291,10 @@ def _meaning(part: Mapping) -> str:
         queue = " With no device to drain it, the queue played through is the sum." if same else ""
         words = {
             "max": "The host runs the loop itself here: nothing overlaps, so a maximum leaves the shorter half out.",
-            "sum": "One thread does both halves, and yet the sum was farther off: its prices did not hold in these chains.",
+            "sum": "One thread does both halves, and yet the sum was farther off: its prices did not hold in these cases.",
             "alike": "One half outweighs the other in most of these cases, so sum and maximum hardly differ.",
         }[worse]
-        too_long = any(row["max_us"] > (1.0 + APART) * row["measured_us"] for row in part["rows"])
-        high = " Where even the maximum is too long, the prices were too high for that case." if too_long else ""
-        return words + queue + high
+        return words + queue
     return {
         "sum": "In long chains the device works while the host issues: a sum charges for both, and is too long.",
         "max": "The maximum was farther off: something between the two sides is waited for and not in it.",
@@ -352,7 +354,8 @@ def _below(part: Mapping) -> str:
     if max(row["step_us"] for row in below) < AS_LONG * first["step_us"]:
         return f"Below, {ends}, one more costs about {_us(first['step_us'])} whatever its size."
     why = ", since one thread does both" if part["device"] == "cpu" else ""
-    return f"It is a bend, not a corner: {ends} the price of one goes from {_us(first['step_us'])} to {_us(last['step_us'])}{why}."
+    rise = f"from {_us(first['step_us'])} to {_us(last['step_us'])}"
+    return f"It is a bend, not a corner: {ends} the price of one goes {rise}{why}."
 
 
 def crossing_figures(sweep: Both) -> list[Picture]:

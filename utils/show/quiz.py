@@ -137,7 +137,7 @@ class Item:
             return given, False, f"{question['feedback']} (Nothing to compare with yet: {key.source}.)"
         right = key.accepts(given)
         verdict = "✔ Near enough" if right else "✘ Not near enough"
-        words = f"{verdict}: {format_number(key.value, 3)} {self.unit}".rstrip()
+        words = f"{verdict}. It is {format_number(key.value, 3)} {self.unit}".rstrip()
         aloud = "".join(
             f" For saying aloud, {column['what']}: yours {column['yours']} · recorded GPU {column['recorded']} · "
             f"cited {column['cited']}."

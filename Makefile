@@ -62,6 +62,8 @@ grade: ## grade a notebook (LAB=lab1 NOTEBOOK=FILE) or a class (LAB=lab1 SUBMISS
 	@if [ -z "$(LAB)" ] || [ -z "$(NOTEBOOK)$(SUBMISSIONS)$(ARGS)" ]; then \
 	    echo "make grade: say which lab and what: make grade LAB=lab1 NOTEBOOK=path/to/the.ipynb, or SUBMISSIONS=folder_or_zip" >&2; \
 	    exit 2; fi
+	@for there in $(if $(NOTEBOOK),"$(NOTEBOOK)") $(if $(SUBMISSIONS),"$(SUBMISSIONS)"); do \
+	    [ -e "$$there" ] || { echo "make grade: $$there: no such file" >&2; exit 2; }; done
 	@$(MAKE) grader && if [ -n "$(NOTEBOOK)" ]; then $(PY) -m grading.grade "$(LAB)" "$(NOTEBOOK)" $(ARGS); \
 	    else $(PY) -m grading.klass "$(LAB)" $(if $(SUBMISSIONS),"$(SUBMISSIONS)") $(if $(JOBS),--jobs "$(JOBS)") \
 	    $(if $(ROSTER),--roster "$(ROSTER)") $(if $(DUE),--due "$(DUE)") $(if $(EXTENSIONS),--extensions "$(EXTENSIONS)") \

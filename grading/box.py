@@ -26,12 +26,19 @@ READABLE = ("/etc/ld.so.cache", "/etc/alternatives", "/etc/localtime", "/nix/sto
 SHOWN = ("utils", "labs", "pyproject.toml")  # of the course: what a lab's cells import and read
 CONTAINER = (
     "Grade in a Linux container or virtual machine that has bubblewrap and may make user namespaces, "
-    "or say --unsafe: then the learners' code runs as you, with your files and your network."
+    "or add ARGS=--unsafe: then the learners' code runs as you, with your files and your network."
 )
 
 
 class NoBox(RuntimeError):
-    """There is no way to box a kernel on this machine; the message says why and what to do."""
+    """There is no way to box a kernel on this machine; the message says why and what to do, `reason` only why."""
+
+    @property
+    def reason(self) -> str:
+        return self.args[0]
+
+    def __str__(self) -> str:
+        return f"{self.reason}. {CONTAINER}"
 
 
 @dataclass(frozen=True)
@@ -65,7 +72,7 @@ def needed() -> None:
     """Raises NoBox, with the container way, where a kernel cannot be boxed."""
     reason = why_not()
     if reason:
-        raise NoBox(f"{reason}. {CONTAINER}")
+        raise NoBox(reason)
 
 
 def kernelspec(folder: Path, sockets: Path, limits: Limits, *, unsafe: bool = False) -> None:

@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import sys
-from dataclasses import dataclass, replace
+import textwrap
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from grading import apart, box, course
+from grading import apart, box, course, reasons
 from grading.apart import GradingFailed
 from grading.rebuild import rebuilt
 from grading.score import Score, total
@@ -24,6 +26,7 @@ from utils.labs import cells
 from utils.labs.cells import Damage
 
 LIMITS = box.Limits()  # every test cell of a lab may meet its own limit, and there is a score
+WIDE = 90  # columns of a reason, which goes on in the next line
 
 
 class CannotGrade(ValueError):
@@ -32,13 +35,15 @@ class CannotGrade(ValueError):
 
 @dataclass(frozen=True)
 class Graded:
-    """The result for one file: its scores, what was damaged in it and put right first, and the witnesses that kept silent."""
+    """The result for one file: its scores, what was damaged in it and put right first, the witnesses that kept silent, and by
+    cell the whole reason for points that were not earned, where more is known than its score says."""
 
     file: Path
     lab: str
     scores: tuple[Score, ...]
     damage: Damage
     silent: int = 0
+    why: dict[str, str] = field(default_factory=dict)
 
 
 def grade(lab: str, notebook: Path, *, limits: box.Limits = LIMITS, keep: Path | None = None, unsafe: bool = False) -> Graded:
@@ -55,7 +60,8 @@ def grade(lab: str, notebook: Path, *, limits: box.Limits = LIMITS, keep: Path |
     if keep is not None and told["graded"]:
         keep.parent.mkdir(parents=True, exist_ok=True)
         keep.write_text(json.dumps(told["graded"], indent=1, ensure_ascii=False), encoding="utf-8")
-    return Graded(notebook, lab, tuple(Score(**score) for score in told["scores"]), damage, len(told["silent"]))
+    scores = tuple(Score(**score) for score in told["scores"])
+    return Graded(notebook, lab, scores, damage, len(told["silent"]), reasons.whole(scores, source, told["graded"]))
 
 
 def named(said: str) -> str:
@@ -91,9 +97,12 @@ def table(graded: Graded) -> str:
     """The points of each graded cell, their total, and what was put right, as text."""
     from tabulate import tabulate
 
-    rows = [(s.id, "by hand" if s.points is None else f"{s.points:g}", f"{s.most:g}", _short(s.said)) for s in graded.scores]
-    waiting = sum(s.most for s in graded.scores if s.points is None)
-    most = sum(s.most for s in graded.scores)
+    by_hand = {s.id for s in graded.scores if s.points is None or graded.why.get(s.id) in (cells.BY_HAND, cells.NOTHING_WRITTEN)}
+    rows = []
+    for s in graded.scores:
+        why = graded.why.get(s.id) or (cells.BY_HAND if s.points is None else s.said)
+        rows.append((s.id, "?" if s.id in by_hand else f"{s.points:g}", f"{s.most:g}", _wrapped(why)))
+    most = {hand: sum(s.most for s in graded.scores if (s.id in by_hand) == hand) for hand in (False, True)}
     lines = [
         f"Graded {graded.file} as {graded.lab}",
         "",
@@ -101,7 +110,8 @@ def table(graded: Graded) -> str:
         "",
     ]
     lines.append(
-        f"total {total(graded.scores):g} of {most:g}" + (f", {waiting:g} of them still to be graded by hand" if waiting else "")
+        f"{graded.lab}: {total(graded.scores):g} of {most[False]:g} points by the tests, the hidden ones too"
+        + (f", {most[True]:g} more by hand" if by_hand else "")
     )
     lines += [f"put right before grading: {sentence}" for sentence in graded.damage.sentences()]
     if graded.silent:
@@ -109,8 +119,17 @@ def table(graded: Graded) -> str:
     return "\n".join(lines)
 
 
-def _short(text: str, width: int = 90) -> str:
-    return text if len(text) <= width else text[: width - 1] + "…"
+def _wrapped(text: str) -> str:
+    return "\n".join(textwrap.fill(line, WIDE) for line in text.splitlines())
+
+
+def no_box(error: box.NoBox, lab: str, notebook: Path) -> str:
+    """What to do where a kernel cannot be boxed, for who grades one notebook."""
+    command = f"make grade LAB={shlex.quote(lab)} NOTEBOOK={shlex.quote(str(notebook))} ARGS=--unsafe"
+    return (
+        f"{error.reason}. Its box keeps a notebook's code from your files. Only for a notebook that is your own you can do "
+        f"without: {command} (its code then runs as you, with your files and your network)"
+    )
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -124,8 +143,11 @@ def main(argv: list[str] | None = None) -> int:
     try:
         limits = replace(LIMITS, whole_s=args.limit)
         print(table(grade(args.lab, args.notebook, limits=limits, keep=args.keep, unsafe=args.unsafe)))
-    except (CannotGrade, box.NoBox) as error:
+    except CannotGrade as error:
         print(f"make grade: {error}", file=sys.stderr)
+        return 2
+    except box.NoBox as error:
+        print(f"make grade: {no_box(error, args.lab, args.notebook)}", file=sys.stderr)
         return 2
     except GradingFailed as error:
         print(f"make grade: {args.notebook}: {error}", file=sys.stderr)

@@ -88,6 +88,60 @@ def test_a_name_that_was_put_over_an_import_decides_nothing(session):
     assert f"{points():g} of {points():g} points" in said(check_my_lab(LAB))
 
 
+WRONG_NAME = "def aa_error(first, again):\n    return abs(again / {} - 1.0)\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("frist", "name 'frist' is not defined, and no cell of the lab defines it: did you mean 'first'?"),
+        ("helper_xyz", "no cell of the lab defines it: a typo, or a cell of yours that was not run?"),
+        ("timed", "name 'timed' is not defined: run the cells above first"),
+    ],
+)
+def test_a_name_that_is_not_there_is_a_typo_or_a_cell_that_was_not_run(session, name, advice):
+    session.update(solved())
+    exec(WRONG_NAME.format(name), session)  # noqa: S102
+    session.pop("timed")
+    row = next(line for line in said(check_my_lab(LAB)).splitlines() if line.startswith("aa_error_has_no_sign"))
+    assert advice in row and ("run the cells above" in row) == (name == "timed")
+
+
+@pytest.mark.parametrize("known_from", ["In", "file"])
+def test_a_cell_that_does_not_parse_is_named_with_its_line(session, tmp_path, known_from):
+    """Its function is missing because of that, and running it again would not help."""
+    session.update(solved())
+    session.pop("aa_error")
+    broken = "def aa_error(first, again):\n    return abs(again / first\n"
+
+    def break_it(nb):
+        cell = next(c for c in nb["cells"] if "def aa_error" in cells.source(c))
+        cell["source"] = broken
+
+    if known_from == "In":
+        session["In"] = ["", WRONG_NAME.format("first"), broken]
+    else:
+        notebook(tmp_path / "mine.ipynb", break_it)
+    text = said(check_my_lab(LAB))
+    assert "does not run, because of a syntax error in line 2 ('(' was never closed)" in text
+    assert "run the cells above" not in text
+    session["In"] = [broken, WRONG_NAME.format("first")]  # mended since, and lost with a restart, say
+    if known_from == "In":
+        assert "run the cells above first" in said(check_my_lab(LAB))
+
+
+def test_a_written_answer_that_is_empty_is_told_so(session, tmp_path):
+    notebook(tmp_path / "mine.ipynb")
+    assert cells.NOTHING_WRITTEN in said(check_my_lab(LAB))
+
+    def write(nb):
+        first(nb, lambda known: known.by_hand)["source"] = "The cache was warm."
+
+    notebook(tmp_path / "mine.ipynb", write)
+    text = said(check_my_lab(LAB))
+    assert cells.BY_HAND in text and "nothing written yet" not in text
+
+
 @pytest.mark.parametrize("broken", [SystemExit, KeyError, RecursionError], ids=lambda e: e.__name__)
 def test_a_part_that_raises_breaks_nothing(session, broken):
     def price(samples):

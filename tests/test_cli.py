@@ -165,6 +165,20 @@ def test_preflight_as_json_is_the_table():
             assert " ".join(cell.split()) in text
 
 
+@pytest.mark.parametrize(
+    "why", ["it needs a GPU", "Triton does not support capability 7.5 (8.0 and later)", "triton is not installed"]
+)
+def test_preflight_does_not_deny_tritons_interpreter(why):
+    """Lab 7 runs its kernels in it on the CPU: what is missing without a GPU are compiled ones."""
+    from utils.measure import pieces
+
+    said = pieces.triton_line(why).means
+    assert why in said and ("run here in its interpreter, on the CPU" in said) == (why != "triton is not installed")
+    found = machine.preflight()
+    last = preflight_command.text(found, 200).splitlines()[-1]
+    assert "triton on a GPU" in last and ", triton," not in last
+
+
 @pytest.mark.parametrize("columns", [60, 80, 120, 200])
 def test_the_table_keeps_to_the_terminal(columns):
     lines = preflight_command.text(machine.preflight(), columns).splitlines()
@@ -215,6 +229,63 @@ def test_what_stands_under_the_table_keeps_to_the_terminal(columns):
     lines = price.text(make_receipt("cpu", grad=True), make_receipt("cuda", source="recorded"), columns).splitlines()
     start = next(i for i, line in enumerate(lines) if line.startswith("a + b, end to end")) + 1
     assert len(lines) > start + 4 and max(map(len, lines[start:])) <= columns
+
+
+ITSELF = "Of 1.15 µs the addition itself (the kernel: a loop and its set-up) takes"
+AROUND = ": the rest is what stands around it, most of all TensorIterator set-up, 500 ns."
+
+
+@pytest.mark.parametrize(
+    ("kernel", "aa", "said"),
+    [
+        (48.0, 0.0, f"{ITSELF} 48.0 ns, 4.2 %{AROUND}"),
+        (575.0, 0.0, f"{ITSELF} 575 ns, 50 %: more than all the rest together."),
+        (48.0, 0.05, f"{ITSELF} no more than the same code differs by when it is timed twice (57.5 ns){AROUND}"),
+        (None, 0.0, "What the addition itself has of the 1.15 µs could not be measured here."),
+    ],
+)
+def test_price_ends_with_what_the_addition_has_of_it(kernel, aa, said):
+    from utils.model.readings import Reading, StagePrice
+
+    def flat(name, ns):
+        return Reading(name, (ns,) * 8, 1000)
+
+    stages = (
+        StagePrice("tensor_iterator", flat("t", 500.0)),
+        StagePrice("kernel", None if kernel is None else flat("k", kernel), why_missing="no compiler"),
+    )
+    twice = (flat("a + b", 1150.0), flat("again", 1150.0 * (1 + aa)))
+    receipt = make_receipt("cpu", end_to_end=twice[0], stages=stages, control=twice)
+    assert price.share(receipt) == said
+    assert " ".join(price.text(receipt).split()).endswith(said)
+    assert price.summary(receipt)["share_of_addition"] == (None if kernel is None else round(kernel / 1150.0, 4))
+
+
+def test_on_a_gpu_the_addition_is_not_the_launch():
+    receipt = make_receipt("cuda")
+    said, device = price.share(receipt), receipt.device_time["kernel"]
+    assert "of the host's time the launch of the addition takes" in said
+    from utils.show.tables import format_ns
+
+    assert f"on the GPU: its kernel and the step to the next one take {format_ns(device)} there." in said
+
+
+def test_the_words_of_a_receipt_are_explained_where_they_stand():
+    made = make_receipt("cpu")
+    lines = price.legend(made)
+    assert [line.split(":")[0] for line in lines] == ["by difference", "in a tight loop", "ladder"]
+    with_replica = make_receipt("cpu", arms={**made.arms, "replica": made.end_to_end})
+    assert any(line.startswith("replica: the op rebuilt from its pieces") for line in price.legend(with_replica))
+    assert price.legend(make_receipt("cpu", compiler=False)) == [], "none of these words stands in it"
+
+
+@pytest.mark.parametrize(("isolates", "said"), [(300.0, "agrees"), (470.0, "agrees"), (480.0, "DISAGREES")])
+def test_a_step_of_the_ladder_shows_how_far_apart_it_may_be(isolates, said):
+    from utils.model.readings import LadderGroup
+
+    group = LadderGroup("output", "making the output", "", 380.0, isolates, ("allocator",))
+    words = " ".join(price.more(make_receipt("cpu", ladder_groups=(group,)), 400))
+    assert f": {said} (allowed gap 95.0 ns)" in words
 
 
 def test_price_as_json_is_the_receipt_and_its_sums(receipt, capsys):
@@ -323,6 +394,13 @@ def test_trace_prints_what_is_looked_up_and_the_committed_tree(capsys):
     for part in ("aten::matmul", "math kernel", "library inside the kernel", "recorded: x @ w", "runs natively", "100.0%"):
         assert part in out
     assert err == ""
+
+
+@pytest.mark.parametrize("words", [["a * b"], ["x @ w", "--grad"]], ids=" ".join)
+def test_trace_names_the_option_that_counts_a_tree(words, capsys):
+    assert main(["trace", *words]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "is recorded; --live" in out and "valgrind" in out
 
 
 def test_an_expression_that_calls_no_op_is_told(capsys):

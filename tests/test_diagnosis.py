@@ -372,9 +372,10 @@ def test_what_the_trace_lacks_is_said(a_real_trace, capsys):
     [
         (b'{"traceEvents": [{"ph": "X", "name": "a", "ts": 1, "du', "stopped while it wrote"),
         (b'{"traceEvents": []}', "without a single event"),
-        (b"PK\x03\x04 a zip", "damaged"),
+        (b"PK\x03\x04 a zip", "holds no JSON"),
+        (b"# One add, priced\n", "export_chrome_trace wrote"),
         (b'{"a": 1}', "no list of traceEvents"),
-        (gzip.compress(b'{"traceEvents": []}', mtime=0)[:-9], "cannot be read"),
+        (gzip.compress(b'{"traceEvents": []}', mtime=0)[:-9], "its gzip is damaged"),
     ],
 )
 def test_a_file_that_is_no_trace_ends_with_one_line(content, said, tmp_path, capsys):

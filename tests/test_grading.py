@@ -14,7 +14,7 @@ import pytest
 
 pytest.importorskip("nbgrader", reason="nbgrader is not installed (make test installs it)")
 
-from grading import apart, box, course, fast, grade, wrong
+from grading import apart, box, course, fast, grade, reasons, wrong
 from grading.rebuild import BEFORE_A_TEST, rebuilt
 from grading.score import Score, lost, total
 from tests.conftest import REPO
@@ -224,8 +224,10 @@ def test_graded_again_the_same_and_the_file_is_named(tmp_path, graded):
     command += ["--unsafe"] if box.why_not() else []
     ran = subprocess.run(command, cwd=REPO, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
-    earlier = grade.table(grade.Graded(path, lab, by_nbgrader["wrong"], Damage()))
-    assert ran.stdout.startswith(earlier), "the same notebook was graded before, and scored something else"
+    shown = {words[0]: words[1] for line in ran.stdout.splitlines() if len(words := line.split()) > 2}
+    earlier = {s.id: "?" if _by_hand(lab, s.id) else f"{s.points:g}" for s in by_nbgrader["wrong"]}
+    assert {cell_id: shown[cell_id] for cell_id in earlier} == earlier, "graded before, and scored something else"
+    assert "What came back: " in ran.stdout, "the whole reason, as the notebook shows it"
     assert f"Graded {path} as {LAB}" in ran.stdout and "put right before grading" in ran.stdout
     assert path.read_bytes() == before
     assert "AssertionError" in (tmp_path / "out" / "kept.ipynb").read_text(encoding="utf-8")
@@ -277,8 +279,105 @@ def test_a_folder_and_an_unknown_lab_are_said(tmp_path, capsys):
 def test_the_table_shows_what_waits_and_what_was_put_right(tmp_path):
     scores = (Score("a", 2.0, 2.0), Score("b", 0.0, 1.0, "AssertionError: too short"), Score("c", None, 3.0))
     text = grade.table(grade.Graded(tmp_path / "x.ipynb", LAB, scores, Damage(lost=("b",))))
-    assert "total 2 of 6, 3 of them still to be graded by hand" in text
-    assert "by hand" in text and "too short" in text and "put right before grading: b: lost" in text
+    assert f"{LAB}: 2 of 3 points by the tests, the hidden ones too, 3 more by hand" in text.splitlines()
+    assert "read and graded by a person" in text and "too short" in text and "put right before grading: b: lost" in text
+
+
+# ------------------------------------------------------------------------------------------------ the reasons
+
+
+def ended(nb: dict, cell_id: str, name: str, text: str, at: int = 1) -> None:
+    """Let the cell have ended in an error in its line `at`, as IPython says it."""
+    frame = f"\x1b[36mCell In[3], line {at}\x1b[39m\n      1 x = 1\n\x1b[32m----> {at}\x1b[39m assert x\n"
+    cell(nb, cell_id)["outputs"] = [
+        {
+            "output_type": "error",
+            "ename": name,
+            "evalue": text,
+            "traceback": ["---", f"{name}   Traceback", frame, "----> 999 in f"],
+        }
+    ]
+
+
+def why(nb: dict, **said: str) -> dict[str, str]:
+    return reasons.whole([Score(cell_id, 0.0, 1.0, text) for cell_id, text in said.items()], source(), nb)
+
+
+def test_a_reason_is_whole_and_a_hidden_test_is_called_so():
+    nb, test = source(), "aa_error_has_no_sign"
+    hidden = next(n for n, line in enumerate(cells.source(cell(nb, test)).splitlines(), 1) if "BEGIN HIDDEN" in line)
+    text = "It has no sign. " + "And so on. " * 20 + "\n  What came back: it is 48004000; wanted: 32004000"
+    for at in (hidden - 1, hidden + 1):
+        ended(nb, test, "AssertionError", text, at)
+        found = why(nb, **{test: "AssertionError: It has no sign."})[test].splitlines()
+        assert found[0].startswith("It has no sign.") and found[0].endswith("And so on.")
+        assert found[1] == "What came back: it is 48004000; wanted: 32004000"
+        assert found[2:] == ([reasons.HIDDEN] if at > hidden else [])
+    table = grade.table(
+        grade.Graded(REPO / "x.ipynb", LAB, (Score(test, 0.0, 1.0, "cut"),), Damage(), 0, {test: "\n".join(found)})
+    )
+    assert "wanted: 32004000" in table and reasons.HIDDEN in table
+    assert " ".join(table.split()).count("And so on.") == 20 and max(map(len, table.splitlines())) < 150
+
+
+def test_a_reason_is_text_and_has_an_end():
+    """It comes out of a learner's kernel, and goes to a terminal."""
+    nb, test = source(), "aa_error_has_no_sign"
+    ended(nb, test, "ValueError", "\x1b[2J\x1b]0;title\x07red\x1b[31m\u202e\r\n" + "x" * 100_000)
+    found = why(nb, **{test: "ValueError: "})[test]
+    assert found.startswith("ValueError: ") and len(found) < reasons.MOST + 100 and "more characters" in found
+    assert all(c.isprintable() for line in found.splitlines() for c in line)
+    for frames in (3, None, {"a": 1}, ["----> " + "9" * 5000], [None, 7]):  # a forged message: told as if it had none
+        cell(nb, test)["outputs"][0]["traceback"] = frames
+        assert why(nb, **{test: "ValueError: "})[test] == found
+
+
+def test_the_cell_that_should_define_a_name_is_told_with_its_error():
+    test, no_name = "aa_error_has_no_sign", "NameError: name 'aa_error' is not defined"
+    nb = source()
+    ended(nb, test, *no_name.split(": "))
+    ended(nb, "aa_error", "SyntaxError", "'(' was never closed (1234567.py, line 9)")
+    told = "The cell aa_error, which should define aa_error, ends in a SyntaxError in line 9: '(' was never closed"
+    assert why(nb, **{test: no_name})[test].splitlines() == [no_name, told]
+    cell(nb, "aa_error")["outputs"] = []
+    assert "The cell aa_error should define aa_error, and does not." in why(nb, **{test: no_name})[test]
+    typo = "NameError: name 'frist' is not defined"
+    ended(nb, test, *typo.split(": "))
+    assert "No cell of the lab defines frist: a typo" in why(nb, **{test: typo})[test]
+
+
+def test_without_a_notebook_that_ran_the_scores_own_words_stand():
+    assert why(None, aa_error_has_no_sign="ValueError: x") == {"aa_error_has_no_sign": "ValueError: x"}
+    unread = [Score("written_answer", 0.0, 3.0), Score("written_answer", None, 3.0)]
+    assert [reasons.whole([one], source(), None)["written_answer"] for one in unread] == [cells.NOTHING_WRITTEN, cells.BY_HAND]
+
+
+def test_one_notebook_graded_says_what_the_lab_itself_says(tmp_path):
+    """Through nbgrader: a cell that does not parse, a number written down, and nothing in words."""
+    nb = student()
+    cell(nb, "aa_error")["source"] = "def aa_error(first, again):\n    return abs(again / first\n"
+    cell(nb, "buffers_needed")["source"] = "def buffers_needed(*args):\n    return 7\n"
+    path = _file(tmp_path, json.dumps(nb))
+    done = grade.grade(LAB, path, unsafe=bool(box.why_not()))
+    text = grade.table(done)
+    assert "ends in a SyntaxError in line" in done.why["aa_error_has_no_sign"]
+    assert "What came back: it is 7; wanted: " in done.why["enough_buffers"]
+    assert done.why["written_answer"] == cells.NOTHING_WRITTEN
+    by_tests = sum(s.most for s in done.scores if not _by_hand(LAB, s.id))
+    assert f"{LAB}: 0 of {by_tests:g} points by the tests, the hidden ones too, 3 more by hand" in text
+
+
+def test_without_a_box_the_message_has_the_whole_command(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(
+        box, "why_not", lambda: "bwrap cannot be found (Debian and Ubuntu: apt-get install bubblewrap util-linux)"
+    )
+    path = tmp_path / "my lab.ipynb"
+    path.write_text(json.dumps(student()), encoding="utf-8")
+    assert grade.main(["lab1", str(path)]) == 2
+    told = capsys.readouterr().err
+    assert len(told.splitlines()) == 1 and "apt-get install bubblewrap" in told
+    assert f"make grade LAB=lab1 NOTEBOOK='{path}' ARGS=--unsafe" in told
+    assert "Only for a notebook that is your own" in told and "as you, with your files and your network" in told
 
 
 @pytest.mark.parametrize("lab", LABS)

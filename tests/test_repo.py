@@ -99,6 +99,16 @@ def test_grade_says_what_it_must_be_told(given):
     assert grade.returncode != 0 and "make grade LAB=lab1 NOTEBOOK=" in grade.stderr
 
 
+@needs_make
+@pytest.mark.parametrize("given", ["NOTEBOOK=no such folder/x.ipynb", "SUBMISSIONS=nowhere.zip"])
+def test_grade_looks_for_the_path_before_it_installs_anything(given, tmp_path):
+    shutil.copy(REPO / "Makefile", tmp_path)  # there is no tools/ here: anything further would fail otherwise
+    grade = make("grade", "LAB=lab1", given, cwd=tmp_path)
+    name = given.partition("=")[2]
+    assert grade.returncode == 2 and grade.stdout == ""
+    assert grade.stderr.splitlines()[0] == f"make grade: {name}: no such file"
+
+
 # A Python that only notes how it was called and answers as told: the script is tried without a network and in a second.
 STUB = """#!/bin/sh
 echo "$*" >>"$STUB_LOG"
@@ -235,6 +245,28 @@ def test_lab_passes_port_and_arguments_on_and_starts_no_browser_without_a_displa
     monkeypatch.setenv("DISPLAY", ":0")
     assert "--no-browser" not in lab.command(8888, [])
     assert lab.main(["eighty"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("port", "said"),
+    [
+        ("0", "from 1 to 65535"),
+        ("65536", "from 1 to 65535"),
+        ("80000", "from 1 to 65535"),
+        ("9" * 5000, "from 1 to 65535"),
+        ("-1", "not a number"),
+        ("²", "not a number"),
+        ("", "not a number"),
+    ],
+    ids=lambda value: value[:8],
+)
+def test_lab_refuses_what_is_no_port_before_anything_starts(port, said, monkeypatch, capsys):
+    from tools import lab
+
+    monkeypatch.setattr(lab.os, "execv", lambda *_: pytest.fail("JupyterLab was started"))
+    assert lab.main([port]) == 2
+    err = capsys.readouterr().err
+    assert said in err and err.startswith("PORT=") and len(err.splitlines()) == 1
 
 
 # ------------------------------------------------------------------------------------------------ CI

@@ -189,3 +189,11 @@ def test_a_repr_that_raises_breaks_no_message():
 
     with pytest.raises(AssertionError, match="whose repr raises RuntimeError"):
         strict.equal(Mute(), 1, "why")
+
+
+def test_a_text_that_should_be_empty_wants_words_for_it():
+    """Many of the labs' own questions answer "" when nothing is wrong: `wanted: ''` alone says little."""
+    with pytest.raises(AssertionError, match=re.escape("it is 'element 5 is stored by none'; wanted: '' (nothing to object to)")):
+        strict.equal("element 5 is stored by none", "", "far")
+    with pytest.raises(AssertionError, match=r"it is ''; wanted: 'x'$"):
+        strict.equal("", "x", "why")

@@ -34,10 +34,14 @@ def command(port: int, more: list[str]) -> list[str]:
 
 
 def main(argv: list[str]) -> int:
-    if not argv or not argv[0].isdigit():
-        print(f"PORT={argv[0] if argv else ''} is not a number", file=sys.stderr)
+    said = argv[0] if argv else ""
+    if not (said.isascii() and said.isdigit()):
+        print(f"PORT={said} is not a number", file=sys.stderr)
         return 2
-    line = command(int(argv[0]), argv[1:])
+    if len(said) > 9 or not 1 <= int(said) <= 65_535:
+        print(f"PORT={said} is no port: choose one from 1 to 65535, such as 8888", file=sys.stderr)
+        return 2
+    line = command(int(said), argv[1:])
     if os.name == "nt":
         return subprocess.call(line, cwd=REPO)
     os.chdir(REPO)

@@ -27,6 +27,11 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def _called(ability: str) -> str:
+    """An ability as the summary calls it: Triton's interpreter needs no GPU, and is not what may be missing."""
+    return "triton on a GPU" if ability == "triton" else ability
+
+
 def text(found, columns: int) -> str:
     """The table of a Machine, wrapped to that many columns, and one line that sums it up."""
     from tabulate import tabulate
@@ -34,6 +39,6 @@ def text(found, columns: int) -> str:
     shares = (0.12, 0.32, 0.34, 0.22)
     widths = [max(8, int((columns - 6) * share)) for share in shares]
     table = tabulate(found.rows(), headers="keys", maxcolwidths=widths, disable_numparse=True)
-    yes = ", ".join(what for what, can in found.abilities.items() if can) or "nothing"
-    no = ", ".join(what for what, can in found.abilities.items() if not can) or "nothing"
+    yes = ", ".join(_called(what) for what, can in found.abilities.items() if can) or "nothing"
+    no = ", ".join(_called(what) for what, can in found.abilities.items() if not can) or "nothing"
     return f"{table}\n\nclass {found.device_class} · {found.tier} · works here: {yes} · missing: {no}"

@@ -61,9 +61,16 @@ def summary(receipt) -> dict:
         "stage_sum_ns": round(receipt.stage_sum_ns, 2),
         "context_ns": round(receipt.context_ns, 2),
         "coverage": round(receipt.coverage, 4),
+        "share_of_addition": _kernel_share(receipt),
         "aa_error": round(receipt.aa_error, 4),
         "complete": receipt.complete,
     }
+
+
+def _kernel_share(receipt) -> float | None:
+    """The kernel's share of the whole (its launch's, on a GPU); None when it was not measured."""
+    ns = next((stage.ns for stage in receipt.stages if stage.stage == "kernel"), None)
+    return None if ns is None else round(ns / receipt.total_ns, 4)
 
 
 def text(receipt, beside=None, columns: int = 120) -> str:
@@ -82,7 +89,59 @@ def text(receipt, beside=None, columns: int = 120) -> str:
     del headings["group"]
     body = tables.Table(table.rows, headings, table.caption).text()
     notes = [textwrap.fill(note, columns, subsequent_indent="    ") for note in table.notes]
-    return "\n".join([body, *notes, "", *more(receipt, columns)])
+    said = [
+        textwrap.fill(line, columns, subsequent_indent="    ", break_on_hyphens=False)
+        for line in (*legend(receipt), share(receipt))
+    ]
+    return "\n".join([body, *notes, "", *more(receipt, columns), "", *said])
+
+
+def share(receipt) -> str:
+    """The answer to the course's first question, from this receipt: what the addition itself has of the whole."""
+    from utils.show import catalogue
+    from utils.show.tables import format_ns, format_share
+
+    whole, error = receipt.total_ns, receipt.aa_error * receipt.total_ns
+    kernel = next((stage.ns for stage in receipt.stages if stage.stage == "kernel"), None)
+    if kernel is None:
+        return f"What the addition itself has of the {format_ns(whole)} could not be measured here."
+    host = receipt.device == "cuda"
+    of = f"Of {format_ns(whole)} of the host's time" if host else f"Of {format_ns(whole)}"
+    what = "the launch of the addition" if host else "the addition itself (the kernel: a loop and its set-up)"
+    if kernel <= error:
+        words = f"{of} {what} takes no more than the same code differs by when it is timed twice ({format_ns(error)})"
+    else:
+        words = f"{of} {what} takes {format_ns(kernel)}, {format_share(kernel, whole)}"
+    others = [(stage.ns, stage.stage) for stage in receipt.stages if stage.ns is not None and stage.stage != "kernel"]
+    if 2 * kernel >= whole:
+        words += ": more than all the rest together."
+    elif others:
+        ns, largest = max(others)
+        words += f": the rest is what stands around it, most of all {catalogue.title(largest, receipt.device)}, {format_ns(ns)}."
+    else:
+        words += "."
+    if host and (device := receipt.device_time.get("kernel")) is not None:
+        words += f" The addition itself is on the GPU: its kernel and the step to the next one take {format_ns(device)} there."
+    return words
+
+
+def legend(receipt) -> list[str]:
+    """What the receipt's own words mean, one line each, of those that stand in it."""
+    lines = []
+    if any(stage.difference_ns is not None for stage in receipt.stages):
+        lines.append("by difference: the same stage once more, from a piece that holds it less the piece without it")
+    if any(stage.alone_ns is not None for stage in receipt.stages):
+        lines.append("in a tight loop: the same piece again and again by itself, with caches and predictors all its own")
+    if "replica" in receipt.arms:
+        lines.append(
+            "replica: the op rebuilt from its pieces, run in the op's order; the prices of the stages are read inside it"
+        )
+    if receipt.ladder_groups:
+        lines.append(
+            "ladder: entry points from Python down to the kernel, each timed; what one adds to the next is held against the "
+            "stages between them. They agree within 60 ns or 25 % of the step, whichever is more"
+        )
+    return lines
 
 
 def bar(ns: float | None, whole: float) -> str:
@@ -111,7 +170,7 @@ def more(receipt, columns: int) -> list[str]:
     if not receipt.ladder_groups:
         parts["rungs from Python"] = prices((r.name, r.ns) for r in receipt.ladder)
     for group in receipt.ladder_groups:
-        verdict = "agrees" if group.agrees else f"DISAGREES (allowed {format_ns(group.allowed_ns)})"
+        verdict = f"{'agrees' if group.agrees else 'DISAGREES'} (allowed gap {format_ns(group.allowed_ns)})"
         step = f"{group.upper} − {group.lower}" if group.lower else group.upper
         parts[f"ladder: {group.name}"] = (
             f"{step}: {format_ns(group.difference_ns)}, its stages {format_ns(group.isolates_ns)}: {verdict}"

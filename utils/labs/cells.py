@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 from collections.abc import Iterator
@@ -11,6 +12,8 @@ from pathlib import Path
 from utils.paths import REPO
 
 LABS = REPO / "labs"
+BY_HAND = "read and graded by a person"
+NOTHING_WRITTEN = f"nothing written yet; {BY_HAND}"
 HANDED_OUT = "handed_out.json"  # beside each lab: its cells as released, for who works in the lab's own file
 _HIDDEN = re.compile(r"^[ \t]*#+ *BEGIN HIDDEN TESTS.*?^[ \t]*#+ *END HIDDEN TESTS[^\n]*\n?", re.DOTALL | re.MULTILINE)
 
@@ -137,6 +140,23 @@ def source(cell: dict) -> str:
     """The text of a cell, which a notebook file may keep in lines."""
     text = cell.get("source", "")
     return text if isinstance(text, str) else "".join(text)
+
+
+def defines(source: str) -> set[str]:
+    """The names that a cell's Python gives to the cells below it; none when it does not parse."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError):
+        return set()
+    names: set[str] = set()
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            names |= {(alias.asname or alias.name).split(".")[0] for alias in node.names}
+        else:
+            names |= {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    return names
 
 
 def visible(test: str) -> str:

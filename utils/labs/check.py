@@ -6,10 +6,14 @@ cell that was edited or never run changes nothing. What it cannot see (hidden te
 
 from __future__ import annotations
 
+import ast
 import contextlib
+import difflib
 import io
 import os
+import re
 import sys
+import warnings
 from collections.abc import Iterator
 
 from utils.labs import cells, find
@@ -27,19 +31,24 @@ def check_my_lab(lab: str, notebook: str | os.PathLike | None = None) -> Table:
     handed_out = cells.released(lab)
     namespace = _namespace()
     tried = {**namespace, **_imports(handed_out)}
+    found, why_not = _found(handed_out, notebook, namespace)
+    in_file = {cell.id: cell.source for cell in cells.known(found.nb)} if found else {}
     rows, won = [], 0.0
     for cell in handed_out:
         if cell.test:
-            said = verdict(cell, tried)
+            said = verdict(cell, tried, handed_out, in_file)
             won += 0.0 if said else cell.points
             rows.append(
                 {"part": cell.id, "points": f"{0 if said else cell.points:g} of {cell.points:g}", "visible": said or "pass"}
             )
         elif cell.by_hand:
-            rows.append({"part": cell.id, "points": f"? of {cell.points:g}", "visible": "read and graded by a person"})
+            empty = in_file.get(cell.id, "…").strip() in ("", cell.source.strip())
+            rows.append(
+                {"part": cell.id, "points": f"? of {cell.points:g}", "visible": cells.NOTHING_WRITTEN if empty else cells.BY_HAND}
+            )
     most = sum(c.points for c in handed_out if c.test)
     by_hand = sum(c.points for c in handed_out if c.by_hand)
-    notes = [*_about_the_file(handed_out, notebook, namespace), _NOT_SEEN]
+    notes = [*(_about_the_file(handed_out, found, namespace) if found else [why_not]), _NOT_SEEN]
     caption = f"{lab}: {won:g} of {most:g} points by the visible tests" + (f", {by_hand:g} more by hand" if by_hand else "")
     return Table(rows, COLUMNS, caption, notes)
 
@@ -66,15 +75,20 @@ def _imports(handed_out: list[LabCell]) -> dict:
     return names
 
 
-def verdict(test: LabCell, namespace: dict) -> str:
-    """ "" when the cell `test` passes on `namespace`, which it does not change; else why not, in one line."""
+def verdict(test: LabCell, namespace: dict, handed_out: list[LabCell], in_file: dict[str, str]) -> str:
+    """ "" when the cell `test` passes on `namespace`, which it does not change; else why not, in one line.
+
+    `handed_out` is the lab, `in_file` the cells of the reader's file by id: they say why a name is not there.
+    """
     try:
         with contextlib.redirect_stdout(io.StringIO()):
             exec(compile(test.source, f"<{test.id}>", "exec"), dict(namespace))  # noqa: S102  (the released test, no one else's)
     except NotImplementedError:
         return "not written yet"
+    except UnboundLocalError as error:
+        return f"UnboundLocalError: {_first_line(error)}"
     except NameError as error:
-        return f"{error}: run the cells above first"
+        return f"{_first_line(error)}{_why_no_name(error, handed_out, in_file, namespace)}"
     except AssertionError as error:
         return _first_line(error) or "a test fails"
     except (Exception, SystemExit) as error:
@@ -82,16 +96,62 @@ def verdict(test: LabCell, namespace: dict) -> str:
     return ""
 
 
+def _why_no_name(error: NameError, handed_out: list[LabCell], in_file: dict[str, str], namespace: dict) -> str:
+    """What to do about a name that is not there: mend its cell, run it, or look at the spelling."""
+    name = error.name or ""
+    cell = next((c for c in handed_out if c.kind == "code" and not c.test and name in cells.defines(c.source)), None)
+    if cell is None:
+        return f", and no cell of the lab defines it: {_meant(name, error)}"
+    for source in (*_last_run(name, namespace), in_file.get(cell.id, "")):
+        if broken := _syntax_error(source):
+            where = f" in line {broken.lineno}" if broken.lineno else ""
+            return f": the cell {cell.id} does not run, because of a syntax error{where} ({broken.msg})"
+    return ": run the cells above first"
+
+
+def _meant(name: str, error: NameError) -> str:
+    """The name in sight of the failing line that looks most like `name`, as a question."""
+    step = error.__traceback__
+    while step is not None and step.tb_next is not None:
+        step = step.tb_next
+    sight = [*step.tb_frame.f_locals, *step.tb_frame.f_globals] if step is not None else []
+    near = difflib.get_close_matches(name, [n for n in sight if not n.startswith("_")], n=1)
+    return f"did you mean {near[0]!r}?" if near else "a typo, or a cell of yours that was not run?"
+
+
+def _last_run(name: str, namespace: dict) -> list[str]:
+    """The last cell of this session that defines `name`, whether it ran or not."""
+    begins = re.compile(rf"^\s*((async\s+)?def|class)\s+{re.escape(name)}\b|^{re.escape(name)}\s*=", re.MULTILINE)
+    return [text for text in map(str, namespace.get("In", ())) if begins.search(text)][-1:]
+
+
+def _syntax_error(source: str) -> SyntaxError | None:
+    """Why a cell cannot even begin. One with a line of IPython's own (%, !) is taken for sound."""
+    if re.search(r"^\s*[%!]", source, re.MULTILINE):
+        return None
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            compile(source, "<cell>", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+    except SyntaxError as error:
+        return error
+    except ValueError:
+        return None
+    return None
+
+
 def _first_line(error: BaseException) -> str:
     return next(iter(str(error).splitlines()), "")
 
 
-def _about_the_file(handed_out: list[LabCell], named, namespace: dict) -> Iterator[str]:
+def _found(handed_out: list[LabCell], named, namespace: dict) -> tuple[find.Found | None, str]:
+    """The reader's file; or None, and why not."""
     try:
-        found = find.notebook(handed_out, named, namespace)
+        return find.notebook(handed_out, named, namespace), ""
     except cells.NoNotebook as error:
-        yield f'The notebook file was not checked: {error}. Give its name: check_my_lab(…, "name.ipynb").'
-        return
+        return None, f'The notebook file was not checked: {error}. Give its name: check_my_lab(…, "name.ipynb").'
+
+
+def _about_the_file(handed_out: list[LabCell], found: find.Found, namespace: dict) -> Iterator[str]:
     handed_in = cells.known(found.nb)
     hurt = cells.damage(handed_out, handed_in)
     yield f"Looked at: {found.where}."

@@ -26,6 +26,7 @@ REPEATS = 15
 LATE = 0.25  # of the time: more than that after the stop is work that went on elsewhere
 LATE_US = 60.0  # what a wait for an idle device may take
 OFTEN = 0.3  # of the repeats: the host of an idle GPU takes as long now and then (76 µs, seen on an H200)
+CHANGED = "the inputs are not what they were before the call"
 FASTEST = 0.8  # of the honest add's time: in less, the same bytes cannot have been moved
 
 
@@ -105,6 +106,8 @@ def referee(
         out, taken, us = timer.time(lambda: candidate(*buffers))  # noqa: B023  (called at once)
         why = right(taken, *buffers)  # on the same stream: whatever runs elsewhere is not waited for
         late = timer.leftover_us()
+        if why and [_sum(b) for b in buffers] != sums:  # a sum of inputs that were written over is no sum of what was drawn
+            raise Caught(f"repeat {number}: {CHANGED}")
         if why:
             raise Caught(f"repeat {number}: {why}. Its inputs were drawn right before the call")
         if late > max(LATE_US, LATE * us):
@@ -112,11 +115,13 @@ def referee(
         if why := right(out, *buffers):
             raise Caught(f"repeat {number}: looked at again, {why}")
         if [_sum(b) for b in buffers] != sums:
-            raise Caught(f"repeat {number}: the inputs are not what they were")
+            raise Caught(f"repeat {number}: {CHANGED}")
         times.append(us)
     if len(went_on) > OFTEN * repeats:
         late, us = statistics.median_low(went_on)
-        raise StillBusy(f"in {len(went_on)} of {repeats + 2} repeats the device went on for {late:,.0f} µs or so after a call's {us:,.0f}")
+        raise StillBusy(
+            f"in {len(went_on)} of {repeats + 2} repeats the device went on for {late:,.0f} µs or so after a call's {us:,.0f}"
+        )
     times = times[2:]
     if (middle := statistics.median(times)) < least_us:
         raise Caught(

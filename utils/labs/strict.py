@@ -71,7 +71,8 @@ def _differs(got, wanted, where: str) -> str:
         return f"{where or 'it'} is of type {_type(got)} ({_shown(got)}); wanted: {kind_.__name__} ({_shown(wanted)})"
     if kind_ in PLAIN:
         same = got == wanted or (kind_ is float and math.isnan(got) and math.isnan(wanted))
-        return "" if same else f"{where or 'it'} is {_shown(got)}; wanted: {_shown(wanted)}"
+        nothing = " (nothing to object to)" if kind_ is str and wanted == "" else ""
+        return "" if same else f"{where or 'it'} is {_shown(got)}; wanted: {_shown(wanted)}{nothing}"
     if kind_ in (list, tuple):
         if len(got) != len(wanted):
             return f"{where or 'it'} has {len(got)} elements; wanted: {len(wanted)}"

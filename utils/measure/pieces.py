@@ -235,8 +235,10 @@ def triton_line(why: str) -> Piece:
     found = _version("triton") or "none"
     if not why:
         return Piece("triton", found, "hand-written kernels and torch.compile for the GPU run here")
-    get = "pip install triton (Linux x86-64)" if why == "triton is not installed" else ""
-    return Piece("triton", found, f"{why}; lessons 09 and 10 show its kernels from a recording", get)
+    recorded = "lessons 09 and 10 show its compiled kernels from a recording"
+    if why == "triton is not installed":
+        return Piece("triton", found, f"{why}; {recorded}, lab 7 has a C++ form", "pip install triton (Linux x86-64)")
+    return Piece("triton", found, f"lab 7's kernels run here in its interpreter, on the CPU; compiled: {why}, {recorded}")
 
 
 def cupti_line(tool: tools.Tool) -> Piece:

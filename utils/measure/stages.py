@@ -293,7 +293,7 @@ class _Bench:
         if self.replica:
             rebuilt, clock = readings["replica"].ns, self.replica.clock_ns(readings)
             notes.append(
-                f"rebuilt from its pieces the op takes {rebuilt:,.0f} ns; a reading of the clock adds {clock:.1f}, taken off"
+                f"rebuilt from its pieces the op takes {rebuilt:,.0f} ns; a reading of the clock adds {clock:.1f} ns, taken off"
             )
         notes += [f"{unit} is missing: {why}" for unit, why in self.why.items()]
         return tuple(notes)

@@ -135,7 +135,7 @@ def recorded_trees() -> dict[str, CallTree]:
 def _recorded(name: str) -> tuple[CallTree | None, str]:
     tree = recorded_trees().get(name)
     if tree is None:
-        return None, f"no tree of {name!r} is recorded; a live run counts one (needs valgrind)"
+        return None, f"no tree of {name!r} is recorded; --live (in Python live=True) counts one here, with valgrind"
     here, there = _torch_version(), str(tree.where["torch"])
     if here.split(".")[:2] != there.split(".")[:2]:
         return tree, f"no tree is recorded for torch {here}: this is torch {there}'s"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import zlib
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -20,6 +21,9 @@ RUNTIME = ("cuda_runtime", "cuda_driver")
 WAITS = re.compile(r"Synchronize|^cudaMemcpy$|^cuMemcpy[DH]to[DH]")
 LAUNCHES = re.compile(r"Launch(Cooperative)?Kernel")
 REPLAYS = re.compile(r"GraphLaunch")
+
+
+WANTED = "a trace is the file that torch.profiler's export_chrome_trace wrote"
 
 
 class NoTrace(ValueError):
@@ -64,9 +68,18 @@ def read(file: str | Path) -> list[dict]:
     path = Path(file)
     try:
         raw = path.read_bytes()
-        text = (gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw).decode("utf-8")
-    except (OSError, EOFError, UnicodeDecodeError) as error:
+    except OSError as error:
         raise NoTrace(f"{path}: cannot be read ({error})") from error
+    try:
+        content = gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw
+    except (OSError, EOFError, zlib.error) as error:
+        raise NoTrace(f"{path}: cannot be read, its gzip is damaged ({error})") from error
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        text = ""
+    if text.lstrip()[:1] not in ("{", "["):
+        raise NoTrace(f"{path}: holds {'no JSON' if content else 'nothing'}; {WANTED}")
     try:
         found = json.loads(text)
     except (json.JSONDecodeError, RecursionError) as error:
@@ -74,7 +87,7 @@ def read(file: str | Path) -> list[dict]:
         raise NoTrace(f"{path}: not a trace (its JSON is damaged:{cut} {error})") from error
     events = found.get("traceEvents") if isinstance(found, dict) else found
     if not isinstance(events, list):
-        raise NoTrace(f"{path}: not a trace (no list of traceEvents)")
+        raise NoTrace(f"{path}: not a trace (no list of traceEvents); {WANTED}")
     kept = [e for e in events if isinstance(e, dict) and e.get("ph") == "X" and _number(e.get("ts")) and _number(e.get("dur"))]
     if not kept:
         raise NoTrace(f"{path}: a trace without a single event that has a begin and a length")

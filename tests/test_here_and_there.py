@@ -48,3 +48,10 @@ def test_what_is_missing_is_told_unless_a_gpu_has_just_measured_it():
     assert NOT_YET["cuda"] in words({"us": 3, "device": "cpu"}, None) and NOT_YET["cuda"] in words(None, None)
     assert words({"us": 3, "device": "cuda"}, None) == f"It takes 3 µs. ({HERE})"
     assert "Not measured: the price; no GPU here." in words(None, {"us": 2, "device": "cuda"})
+
+
+def test_what_comes_after_keeps_the_paragraphs_apart():
+    said = Sentence("here (live)", "there (recorded)", apart=True).then("and beyond", "")
+    assert said.text().splitlines() == ["here (live)", "there (recorded)", "and beyond"]
+    assert str(said) == "here (live) there (recorded) and beyond" and said._repr_html_().count("<p>") == 3
+    assert Sentence("one", "line").then("more").text() == "one line more"

@@ -22,8 +22,8 @@ Measured = Recording | Receipt | Study
 ROUNDING = 0.05  # figures cited with one digit are not finer than this
 AROUND = 1.5  # "about x" holds from x / 1.5 to x · 1.5
 RULE = (
-    f'A range holds with {ROUNDING:.0%} on either side, "about x" from x / {AROUND:g} to {AROUND:g} x; where no figure is cited, '
-    "ends of our own do."
+    f'A range holds with {100 * ROUNDING:g} % on either side, "about x" from x / {AROUND:g} to {AROUND:g} x; where no figure is '
+    "cited, ends of our own do."
 )
 SCALE = {"us": 1e-3, "ns": 1.0, "ratio": 1.0}
 UNITS = {"us": "µs", "ns": "ns", "ms": "ms", "percent": "%", "x": "×", "ratio": "×"}

@@ -36,6 +36,10 @@ class Sentence:
         words = [*self._words(), *([said] if said else [])]
         return words if self.apart else [" ".join(words)]
 
+    def then(self, *parts: Part) -> Sentence:
+        """These sentences with more after them."""
+        return Sentence(*self.parts, *parts, guess=self.guess, apart=self.apart)
+
     def measured(self) -> str:
         """The sentences without what the reader said."""
         return " ".join(self._words())

@@ -143,9 +143,7 @@ def first(tails: Both) -> Sentence:
     said = told(tails, "the fused tail", say)
     if tails.first.value is not None:
         return said
-    return Sentence(
-        said.measured(), "Until it is, the sections below work with floors: instructions counted, at an H200's rates."
-    )
+    return said.then("Until it is, the sections below work with floors: instructions counted, at an H200's rates.")
 
 
 def flops(counts: Both, tails: Both) -> tuple[str | None, Sentence]:
@@ -178,9 +176,9 @@ def instructions(counts: Both, tails: Both) -> Sentence:
 
     here, there = counts.here, counts.there
     if here.value is not None and there.value is not None and say(here.value) == say(there.value):
-        parts = [f"{say(here.value)} ({here.label}; the same: {there.label})."]
+        said = Sentence(f"{say(here.value)} ({here.label}; the same: {there.label}).", apart=True)
     else:
-        parts = [told(counts, "instructions of the first try", say, "by a recording").measured()]
+        said = told(counts, "instructions of the first try", say, "by a recording")
     known, label = rates(tails)
     found = counts.first
     if known and found.value is not None:
@@ -188,12 +186,12 @@ def instructions(counts: Both, tails: Both) -> Sentence:
         nbytes = _by_name(found.value)[FIRST]["bytes"]
         ridge = known["issue"] * 1e3 / known["gbps"]
         issue, memory = floor_ns(total, known["issue"]), nbytes * ELEMENTS / known["gbps"]
-        parts.append(
+        said = said.then(
             f"The ridge of instruction issue lies at {significant(ridge, 2)} instructions a byte ({label}); the first try has "
             f"{significant(total / nbytes, 2)}. To issue them takes at least {_us(issue)}, to move its bytes {_us(memory)}: "
             f"{'issue' if issue > memory else 'memory'} is the longer floor."
         )
-    return Sentence(*parts)
+    return said
 
 
 def kind_tables(counts: Both) -> list[Table]:
@@ -249,9 +247,8 @@ def ablations(tails: Both, counts: Both) -> tuple[str | None, Sentence]:
         ends = f" With neither draw nor erf it takes {_us(neither)}, the plain add {_us(known['add'])}." if neither else ""
         return f"Of {_us(known['first_try'])}: {'; '.join(words)}.{ends}"
 
-    return option(tails, kind, ABLATION_ANSWERS), Sentence(
-        told(tails, "the tail taken apart", say).measured(), _apart_by_count(tails, counts)
-    )
+    said = told(tails, "the tail taken apart", say).then(_apart_by_count(tails, counts))
+    return option(tails, kind, ABLATION_ANSWERS), said
 
 
 def _apart_by_count(tails: Both, counts: Both) -> str:
@@ -388,9 +385,8 @@ def recovery(tails: Both, counts: Both) -> tuple[str | None, Sentence]:
             f"a quarter of the calls. The plain add's bytes take {_us(add)}; {per_cent(add / after)} of its speed is reached."
         )
 
-    return option(tails, kind, RECOVERY_ANSWERS), Sentence(
-        told(tails, "four words a call", say).measured(), _recovery_by_count(tails, counts)
-    )
+    said = told(tails, "four words a call", say).then(_recovery_by_count(tails, counts))
+    return option(tails, kind, RECOVERY_ANSWERS), said
 
 
 def _recovery_by_count(tails: Both, counts: Both) -> str:

@@ -183,7 +183,7 @@ def gain(part: Both) -> Sentence:
             f"it misses a reading by up to {per_cent(n['worst_fit'])}.{_bends(n)} {host}"
         )
 
-    return Sentence(told(part, "replays by their nodes", say).measured(), receipt_words(part))
+    return told(part, "replays by their nodes", say).then(receipt_words(part))
 
 
 def _bends(n: Mapping) -> str:
@@ -424,8 +424,8 @@ def wide(part: Both, moved: Both) -> tuple[str | None, Sentence]:
         counts = f"op by op {n['eager_calls']:,.0f} {what}; a replay has {n['captured_calls']:,.0f}{moved_too}"
         return f"Counted, on the small block: {counts}: {verdict}."
 
-    first = told(part, "a wide block", say).measured()
-    return option(part, kind, WIDE_ANSWERS), Sentence(first, told(moved, "what a replay moves", counted).measured())
+    said = told(part, "a wide block", say).then(*told(moved, "what a replay moves", counted).parts)
+    return option(part, kind, WIDE_ANSWERS), said
 
 
 def both_cures(part: Both) -> tuple[str | None, Sentence]:

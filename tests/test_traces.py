@@ -79,13 +79,13 @@ def test_a_file_that_torch_writes_is_read(tmp_path, packed):
     [
         (b"", "holds nothing"),
         (b"# One add, priced\n", "holds no JSON; a trace is the file that torch.profiler's export_chrome_trace wrote"),
-        (gzip.compress(b"hello\n"), "holds no JSON"),
+        (gzip.compress(b"hello\n", mtime=0), "holds no JSON"),
         (bytes(range(128, 256)), "holds no JSON"),
         (b"{", "damaged"),
         (b"[" * 100_000, "damaged"),
         (b"\x1f\x8b garbage", "its gzip is damaged"),
         (b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03\xff\xff\xff", "its gzip is damaged"),  # zlib's own error
-        (gzip.compress(b'{"traceEvents": []}')[:-9], "its gzip is damaged"),
+        (gzip.compress(b'{"traceEvents": []}', mtime=0)[:-9], "its gzip is damaged"),
         (b"\xff\xfe\xff", "holds no JSON"),
         (b'{"cells": []}', "no list of traceEvents"),
         (b'{"traceEvents": []}', "without a single event"),

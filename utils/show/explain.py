@@ -156,6 +156,8 @@ def adds_up(receipt: Receipt, *, guess=None) -> Sentence:
     left = receipt.context_ns
     if missing:
         words += f"Not in that sum, because they could not be measured here: {', '.join(missing)}."
+    elif abs(left) <= max(receipt.aa_error, 0.005) * receipt.total_ns:
+        words += "No difference from the whole is seen: nothing is left over as context."
     elif left >= 0:
         words += f"The other {format_ns(left)} is context: what no stage explains."
     else:

@@ -10,10 +10,11 @@ import pytest
 
 from tests.factories import WHERE, make_reading, make_receipt
 from utils import paths
-from utils.model import ledger, quantities, recordings, schemas, studies
+from utils.model import drift, ledger, quantities, recordings, schemas, studies
 from utils.model.ledger import Claim
 from utils.model.readings import StagePrice, ratio_error
 from utils.model.recordings import Recording
+from utils.show import drift_tables
 
 RNG = random.Random(17)
 FIRST_ISSUE = "A01 A02 A03 A05 A06 A08 A41 A42 B01 B03 B05 B06 B33 B34 B42 C01".split()
@@ -290,3 +291,9 @@ def test_where_no_gpu_has_been_recorded_a_cpus_recording_is_shown_unless_the_cla
     (about_gpus,) = [row for row in ledger.verdict_table("reach_the_roof") if row["id"] == "B10"]
     assert about_gpus["recorded"] == "not measured"
     assert [one.device for one in ledger.recorded_studies("reach_the_roof")] == ["cpu"]
+
+
+def test_what_is_measured_again_is_told_in_the_claims_own_unit():
+    claim = ledger.find("A17")
+    row = drift.Judged(claim, "holds", 8.13, "holds", 8.4)
+    assert drift_tables._value(row, row.value) == ledger.worded(claim, row.value) == "8.4 ms"

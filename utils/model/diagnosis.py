@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from utils.model import schemas
+from utils.model.limits import in_lockstep
 from utils.model.trace_features import Features, features
 
 NONE = "none_of_these"
@@ -19,8 +20,6 @@ ENOUGH = 0.3  # of the step: a diagnosis that explains less is none
 BESIDE = 0.2  # of the step: what is worth naming beside it
 IDLE = 0.2  # as in `limits`: a device that stands still for less than that is called busy
 WAITS = 0.1  # of the step that the host waits, from which read-outs set its pace
-OFTEN = 4  # so many waits a step set it as well, with one for every two kernels: no launch overlaps with a kernel then, and the
-# host finds little left to wait for, so that the time inside the waits does not tell their price
 FEW_ROWS = 8  # a product of so few rows is bound by its weights on every machine of the course
 WEIGHTS = 1 << 18  # bytes of them, from which reading them is what a product waits for
 MANY_OPS = 20  # in a step: fewer are not "many small ops"
@@ -194,15 +193,10 @@ def _reads(f: Features) -> float:
     return f.read_outs or sum(f.waits.values()) - f.captures
 
 
-def _in_lockstep(f: Features) -> bool:
-    """Whether the host waits behind every kernel or two."""
-    return _reads(f) >= max(OFTEN, f.kernels / 2)
-
-
 def _reads_out(f: Features):
     if f.device == "cuda":
         small = not f.bus_copies or f.bus_bytes / f.bus_copies < 1 << 16
-        sets_the_pace = (_reads(f) > 0.1 and f.wait >= WAITS) or _in_lockstep(f)
+        sets_the_pace = (_reads(f) > 0.1 and f.wait >= WAITS) or in_lockstep(_reads(f), f.kernels)
         if sets_the_pace and f.idle >= IDLE and small:
             # While the host waits the device ends its work: what is lost is the standing still that nothing else explains.
             lost = max(0.0, f.idle - max(f.long_gaps, f.loader, f.compile, f.capture, f.malloc))
@@ -270,7 +264,7 @@ def _outside_torch(f: Features):
 def _launch_bound(f: Features):
     if f.device == "cuda":
         if f.kernels >= MANY_OPS and f.kernel_ns < TINY_KERNEL_NS * 4 and not f.replays:
-            tiny = f.busy if f.kernel_ns < TINY_KERNEL_NS and not _in_lockstep(f) else 0.0
+            tiny = f.busy if f.kernel_ns < TINY_KERNEL_NS and not in_lockstep(_reads(f), f.kernels) else 0.0
             rest = max(0.0, f.idle - max(f.long_gaps, f.loader, f.compile, f.wait))
             words = f"{_n(f.kernels)} kernels a step, {f.kernel_ns * 1e-3:.2g} µs each; the device stands still for {f.idle:.0%}."
             yield min(1.0, rest + tiny), words

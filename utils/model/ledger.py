@@ -267,6 +267,11 @@ def shown(claim: Claim, measured: Measured | None) -> str:
     value = None if measured is None else measure(claim, measured)
     if value is None:
         return "not measured"
+    return worded(claim, value)
+
+
+def worded(claim: Claim, value: float) -> str:
+    """A value of the claim's metric as text, in the claim's own unit: counts as such, shares in percent, ratios with ×."""
     if claim.unit in COUNTS:
         return f"{value:,.0f} {claim.unit}"
     unit = claim.metric["unit"]

@@ -22,7 +22,7 @@ SYNCHRONISING, LAUNCH, BANDWIDTH, COMPUTE, OFF = (
     "off the roof",
 )
 IDLE = 0.2  # a device that stands still for less than this share of the step is called busy
-OFTEN = 4  # waits a step, with one for every two kernels: no launch overlaps with a kernel, however short each wait is
+OFTEN = 4  # waits a step; fewer are not a habit
 ON_THE_ROOF = 0.4  # of the busy time, the share that the larger floor must explain before the roof gets its name
 
 
@@ -122,6 +122,12 @@ def floors(facts: Facts, roofs: Roofs) -> Floors:
     return Floors(facts.bytes / roofs.gbps, facts.least_bytes / roofs.gbps, flops_ns)
 
 
+def in_lockstep(waits: float, kernels: float) -> bool:
+    """Whether a GPU's host waits behind every kernel or two of a step. No launch overlaps with a kernel then, and the host finds
+    little left to wait for: the time inside the waits does not tell their price."""
+    return waits >= max(OFTEN, kernels / 2)
+
+
 def judge(facts: Facts, roofs: Roofs) -> Verdict:
     """The verdict on one step (see the top of this file); cures that could not save a twentieth of it are left out."""
     found = floors(facts, roofs)
@@ -133,8 +139,8 @@ def judge(facts: Facts, roofs: Roofs) -> Verdict:
 def _kind(facts: Facts, found: Floors) -> tuple[str, str]:
     step = facts.step_ns
     idle = f"the device stands still for {facts.idle:.0%} of the step"
-    in_lockstep = not facts.serial and facts.waits >= max(OFTEN, facts.launches / 2)
-    if facts.waits and facts.idle > IDLE and (in_lockstep or facts.wait_ns > IDLE * step):
+    lockstep = not facts.serial and in_lockstep(facts.waits, facts.launches)
+    if facts.waits and facts.idle > IDLE and (lockstep or facts.wait_ns > IDLE * step):
         return SYNCHRONISING, (
             f"the host waits in {facts.waits} {_plural('read-out', facts.waits)} for {facts.wait_ns / step:.0%} of the step, "
             f"and {idle}"

@@ -38,4 +38,4 @@ def stages(rows: Iterable[Drift]) -> str:
 
 
 def _value(row: Judged, value: float | None) -> str:
-    return "not measured" if value is None else f"{significant(value)} {ledger.UNITS[row.claim.metric['unit']]}"
+    return "not measured" if value is None else ledger.worded(row.claim, value)
